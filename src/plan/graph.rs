@@ -1,0 +1,93 @@
+//! The plan: every node of a run with its key, inputs before the nodes that need them.
+
+use ppgnn_stages::contract::StageDef;
+use ppgnn_stages::params::Checked;
+
+use super::key::{ArtifactKey, KeyInputs};
+
+/// Position of a node in its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub usize);
+
+/// An input of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Slot it is wired to.
+    pub slot: &'static str,
+    /// The node that produces it.
+    pub node: NodeId,
+}
+
+/// One result to have: a stage with parameters and inputs. Nodes with equal keys are one node.
+#[derive(Clone)]
+pub struct Node {
+    /// Readable name, unique in the plan: `train/cora/PP-GNN`.
+    pub name: String,
+    /// Other names of the same node: points of the sweep that turned out to mean the same.
+    pub aliases: Vec<String>,
+    /// The stage.
+    pub stage: &'static StageDef,
+    /// Its parameters.
+    pub params: Checked,
+    /// Its inputs in slot order.
+    pub inputs: Vec<Edge>,
+    /// Everything that is in the key.
+    pub ingredients: KeyInputs,
+    /// The key.
+    pub key: ArtifactKey,
+}
+
+/// A table of the pipeline and the node that makes it.
+#[derive(Clone, Debug)]
+pub struct TableNode {
+    /// Name of the table.
+    pub name: String,
+    /// The `tabulate` node.
+    pub node: NodeId,
+}
+
+/// Every node of a pipeline, inputs first.
+#[derive(Clone)]
+pub struct Plan {
+    /// Name of the pipeline.
+    pub pipeline: String,
+    /// Name of the profile, if one was chosen.
+    pub profile: Option<String>,
+    /// The nodes; an edge only points to an earlier one.
+    pub nodes: Vec<Node>,
+    /// The tables.
+    pub tables: Vec<TableNode>,
+    /// Nodes there would be if points of the sweep shared nothing.
+    pub unshared: usize,
+}
+
+impl Plan {
+    /// Returns a node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    /// Iterates over the nodes with their ids, inputs first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i), node))
+    }
+
+    /// Returns, for every node, whether one of `targets` needs it; the targets count themselves.
+    pub fn ancestors(&self, targets: &[NodeId]) -> Vec<bool> {
+        let mut needed = vec![false; self.nodes.len()];
+        targets.iter().for_each(|t| needed[t.0] = true);
+        for (id, node) in self.iter().rev() {
+            if needed[id.0] {
+                node.inputs.iter().for_each(|edge| needed[edge.node.0] = true);
+            }
+        }
+        needed
+    }
+
+    /// Returns the nodes that no other node needs.
+    pub fn leaves(&self) -> Vec<NodeId> {
+        let mut leaf = vec![true; self.nodes.len()];
+        self.nodes.iter().flat_map(|n| &n.inputs).for_each(|edge| leaf[edge.node.0] = false);
+        self.iter().map(|(id, _)| id).filter(|id| leaf[id.0]).collect()
+    }
+}

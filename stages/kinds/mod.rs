@@ -1,0 +1,20 @@
+//! Artifact kinds: what stages hand to each other, one file each.
+//!
+//! Tensors are stored as safetensors, frames as Parquet, facts for people as JSON; [`files`] does all three.
+
+pub mod files;
+mod graph;
+mod metrics;
+mod operator;
+mod spectrum;
+mod splits;
+mod table;
+mod trained;
+
+pub use graph::{Graph, Matrix};
+pub use metrics::{Metric, Metrics, PartScore, SplitScores};
+pub use operator::Operator;
+pub use spectrum::{Side, Spectrum};
+pub use splits::{Part, Splits};
+pub use table::{Cell, Table};
+pub use trained::{Epoch, Trained, TrainedSplit};

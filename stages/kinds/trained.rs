@@ -1,0 +1,117 @@
+//! What training leaves behind: for every split the chosen weights, their logits, and the course of training.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use polars::prelude::{Column, DataFrame};
+
+use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::kinds::files::{TensorFile, TensorsRead, read_json, write_frame, write_json};
+
+/// One epoch of one split, evaluated after its update.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Epoch {
+    /// Loss of the training pass, dropout and penalties included.
+    pub train_loss: f64,
+    /// Mean cross-entropy on the validation nodes.
+    pub val_loss: f64,
+    /// Accuracy on the validation nodes.
+    pub val_accuracy: f64,
+}
+
+/// A named tensor: shape and row-major values.
+pub type Weight = (Vec<usize>, Vec<f32>);
+
+/// The result of one split.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrainedSplit {
+    /// The epoch that was chosen, counted from 0.
+    pub best_epoch: usize,
+    /// Logits of the chosen epoch in evaluation mode, nodes × classes.
+    pub logits: Vec<f32>,
+    /// Weights of the chosen epoch by name.
+    pub weights: BTreeMap<String, Weight>,
+    /// Every epoch that ran. Written for people; not read back.
+    pub history: Vec<Epoch>,
+}
+
+/// One configuration trained on every split.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trained {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of classes.
+    pub classes: usize,
+    /// One result a split.
+    pub splits: Vec<TrainedSplit>,
+}
+
+impl Trained {
+    fn history(&self) -> Result<DataFrame, polars::error::PolarsError> {
+        let rows = || self.splits.iter().zip(0u32..).flat_map(|(s, i)| s.history.iter().zip(0u32..).map(move |(h, e)| (i, e, h)));
+        DataFrame::new_infer_height(vec![
+            Column::new("split".into(), rows().map(|r| r.0).collect::<Vec<_>>()),
+            Column::new("epoch".into(), rows().map(|r| r.1).collect::<Vec<_>>()),
+            Column::new("train-loss".into(), rows().map(|r| r.2.train_loss).collect::<Vec<_>>()),
+            Column::new("val-loss".into(), rows().map(|r| r.2.val_loss).collect::<Vec<_>>()),
+            Column::new("val-accuracy".into(), rows().map(|r| r.2.val_accuracy).collect::<Vec<_>>()),
+        ])
+    }
+}
+
+impl Artifact for Trained {
+    const KIND: Kind = Kind("trained");
+
+    fn save(&self, dir: &Path) -> Result<(), ArtifactError> {
+        let mut logits = TensorFile::default();
+        let mut weights = TensorFile::default();
+        for (i, split) in self.splits.iter().enumerate() {
+            logits.add(format!("{i}"), &[self.nodes, self.classes], &split.logits);
+            for (name, (shape, values)) in &split.weights {
+                weights.add(format!("{i}/{name}"), shape, values);
+            }
+        }
+        logits.write(&dir.join("logits.safetensors"))?;
+        weights.write(&dir.join("weights.safetensors"))?;
+        let path = dir.join("history.parquet");
+        let mut history = self.history().map_err(|e| ArtifactError::malformed(&path, format!("a frame ({e})")))?;
+        write_frame(&path, &mut history)?;
+        let best: Vec<_> = self.splits.iter().map(|s| s.best_epoch).collect();
+        let ran: Vec<_> = self.splits.iter().map(|s| s.history.len()).collect();
+        let facts = Facts { splits: self.splits.len(), nodes: self.nodes, classes: self.classes, best_epoch: best, epochs: ran };
+        write_json(&dir.join("facts.json"), &facts)
+    }
+
+    fn load(dir: &Path) -> Result<Self, ArtifactError> {
+        let facts: Facts = read_json(&dir.join("facts.json"))?;
+        let logits = TensorsRead::open(&dir.join("logits.safetensors"))?;
+        let weights = TensorsRead::open(&dir.join("weights.safetensors"))?;
+        let names = weights.names()?;
+        let mut splits = Vec::new();
+        for i in 0..facts.splits {
+            let ([nodes, classes], values) = logits.shaped::<f32, 2>(&format!("{i}"))?;
+            if (nodes, classes) != (facts.nodes, facts.classes) {
+                return Err(logits.malformed("logits of every node and class"));
+            }
+            let prefix = format!("{i}/");
+            let of_split: Result<BTreeMap<_, _>, _> = names
+                .iter()
+                .filter_map(|n| n.strip_prefix(&prefix))
+                .map(|n| weights.get::<f32>(&format!("{prefix}{n}")).map(|w| (n.to_owned(), w)))
+                .collect();
+            let best_epoch = facts.best_epoch.get(i).copied().unwrap_or(0);
+            splits.push(TrainedSplit { best_epoch, logits: values, weights: of_split?, history: Vec::new() });
+        }
+        Ok(Self { nodes: facts.nodes, classes: facts.classes, splits })
+    }
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Facts {
+    splits: usize,
+    nodes: usize,
+    classes: usize,
+    best_epoch: Vec<usize>,
+    epochs: Vec<usize>,
+}
