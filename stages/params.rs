@@ -161,8 +161,8 @@ pub fn schema<P: Params>() -> &'static Value {
 
 /// Reads `P` from values that passed the schema, checks it as a whole, and writes it back with defaults filled in.
 pub(crate) fn parse<P: Params>(written: Map<String, Value>) -> Result<Value, Vec<Problem>> {
-    let parsed: P = serde_json::from_value(Value::Object(written))
-        .map_err(|e| vec![Problem::value("", e.to_string())])?;
+    let parsed: P =
+        serde_json::from_value(Value::Object(written)).map_err(|e| vec![Problem::value("", e.to_string())])?;
     parsed.check()?;
     serde_json::to_value(&parsed).map_err(|e| vec![Problem::value("", e.to_string())])
 }
@@ -269,8 +269,7 @@ fn unknown(name: &str, own_schema: &Value, row: Option<&Variant>, rows: &[Varian
         ));
     }
     let row_schema = row.map(|r| (r.schema)());
-    let known: Vec<&str> =
-        names(own_schema).chain(row_schema.into_iter().flat_map(names)).collect();
+    let known: Vec<&str> = names(own_schema).chain(row_schema.into_iter().flat_map(names)).collect();
     Problem::name(name, format!("unknown parameter `{name}`")).with_help(nearest_help(name, known.iter().copied()))
 }
 
@@ -298,10 +297,7 @@ fn names(schema: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn file_params(schema: &Value) -> Vec<String> {
-    names(schema)
-        .filter(|name| property(schema, name).is_some_and(is_file))
-        .map(str::to_owned)
-        .collect()
+    names(schema).filter(|name| property(schema, name).is_some_and(is_file)).map(str::to_owned).collect()
 }
 
 /// A file parameter, alone or as one of the shapes of an optional parameter.
@@ -392,7 +388,9 @@ fn spelling(schema: &Value, value: &Value, otherwise: String) -> String {
 /// The words a schema allows, if it is a choice of words.
 fn words(schema: &Value) -> Vec<&str> {
     let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
-    let constants = shapes(schema).into_iter().flat_map(|s| s.get("const").into_iter().chain(s.get("enum").and_then(Value::as_array).into_iter().flatten()));
+    let constants = shapes(schema)
+        .into_iter()
+        .flat_map(|s| s.get("const").into_iter().chain(s.get("enum").and_then(Value::as_array).into_iter().flatten()));
     listed.chain(constants).filter_map(Value::as_str).collect()
 }
 
@@ -419,7 +417,8 @@ pub fn expectation(schema: &Value) -> String {
         _ => "a mapping",
     };
     let bound = |k: &str| schema.get(k).and_then(Value::as_f64);
-    let low = bound("minimum").map(|b| format!("at least {b}")).or(bound("exclusiveMinimum").map(|b| format!("above {b}")));
+    let low =
+        bound("minimum").map(|b| format!("at least {b}")).or(bound("exclusiveMinimum").map(|b| format!("above {b}")));
     // The schema of a sized integer ends at its type's largest value, which tells a person nothing.
     let high = bound("maximum")
         .filter(|b| *b < 4e9)

@@ -117,11 +117,10 @@ impl TensorsRead {
     /// When there is none of that name and type.
     pub fn get<T: Element>(&self, name: &str) -> Result<(Vec<usize>, Vec<T>), ArtifactError> {
         let tensors = self.parsed()?;
-        let view = tensors
-            .tensor(name)
-            .ok()
-            .filter(|v| v.dtype() == T::DTYPE)
-            .ok_or_else(|| ArtifactError::malformed(&self.path, format!("a tensor `{name}` of type {:?}", T::DTYPE)))?;
+        let view =
+            tensors.tensor(name).ok().filter(|v| v.dtype() == T::DTYPE).ok_or_else(|| {
+                ArtifactError::malformed(&self.path, format!("a tensor `{name}` of type {:?}", T::DTYPE))
+            })?;
         Ok((view.shape().to_vec(), view.data().chunks(T::SIZE).map(T::take).collect()))
     }
 

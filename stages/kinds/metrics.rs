@@ -95,7 +95,11 @@ impl Metric {
 
 impl Metrics {
     fn frame(&self) -> Result<DataFrame, polars::error::PolarsError> {
-        let rows = || self.splits.iter().zip(0u32..).flat_map(|(s, i)| [("train", s.train), ("val", s.val), ("test", s.test)].map(|(p, score)| (i, p, score)));
+        let rows = || {
+            self.splits.iter().zip(0u32..).flat_map(|(s, i)| {
+                [("train", s.train), ("val", s.val), ("test", s.test)].map(|(p, score)| (i, p, score))
+            })
+        };
         DataFrame::new_infer_height(vec![
             Column::new("split".into(), rows().map(|r| r.0).collect::<Vec<_>>()),
             Column::new("part".into(), rows().map(|r| r.1).collect::<Vec<_>>()),

@@ -56,7 +56,11 @@ impl Artifact for Spectrum {
         let side = |name: &str| {
             let ([pairs], values) = file.shaped::<f64, 1>(&format!("{name}.values"))?;
             let ([rows, nodes], vectors) = file.shaped::<f32, 2>(&format!("{name}.vectors"))?;
-            if rows == pairs { Ok((nodes, Side { values, vectors })) } else { Err(file.malformed("a vector an eigenvalue")) }
+            if rows == pairs {
+                Ok((nodes, Side { values, vectors }))
+            } else {
+                Err(file.malformed("a vector an eigenvalue"))
+            }
         };
         let ((nodes, low), (nodes_high, high)) = (side("low")?, side("high")?);
         let (_, quality) = file.shaped::<f64, 1>("quality")?;

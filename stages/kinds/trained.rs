@@ -48,7 +48,9 @@ pub struct Trained {
 
 impl Trained {
     fn history(&self) -> Result<DataFrame, polars::error::PolarsError> {
-        let rows = || self.splits.iter().zip(0u32..).flat_map(|(s, i)| s.history.iter().zip(0u32..).map(move |(h, e)| (i, e, h)));
+        let rows = || {
+            self.splits.iter().zip(0u32..).flat_map(|(s, i)| s.history.iter().zip(0u32..).map(move |(h, e)| (i, e, h)))
+        };
         DataFrame::new_infer_height(vec![
             Column::new("split".into(), rows().map(|r| r.0).collect::<Vec<_>>()),
             Column::new("epoch".into(), rows().map(|r| r.1).collect::<Vec<_>>()),
@@ -78,7 +80,13 @@ impl Artifact for Trained {
         write_frame(&path, &mut history)?;
         let best: Vec<_> = self.splits.iter().map(|s| s.best_epoch).collect();
         let ran: Vec<_> = self.splits.iter().map(|s| s.history.len()).collect();
-        let facts = Facts { splits: self.splits.len(), nodes: self.nodes, classes: self.classes, best_epoch: best, epochs: ran };
+        let facts = Facts {
+            splits: self.splits.len(),
+            nodes: self.nodes,
+            classes: self.classes,
+            best_epoch: best,
+            epochs: ran,
+        };
         write_json(&dir.join("facts.json"), &facts)
     }
 

@@ -1,0 +1,256 @@
+//! The sweep as meant: axes, and the points that they span.
+//!
+//! Axes form a grid; axes named together under `zip` advance together. `exclude` drops points of the grid; `include`
+//! adds points, where an axis it leaves out takes all its values. `when` sets parameters on some points only.
+
+use std::collections::HashSet;
+
+use ppgnn_stages::params::nearest_help;
+
+use super::document::Setting;
+use super::file::{AxisEntry, AxisValue, Match, SweepEntry, label};
+use super::problem::Problems;
+use super::yaml::{Key, Node};
+
+/// More points than this are a mistake in the file, not an experiment.
+const MOST_POINTS: usize = 1_000_000;
+
+/// An axis as meant.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Its name, `stage.param` where it varies one parameter.
+    pub name: String,
+    /// The last part of the name.
+    pub short: String,
+    /// The parameter it varies, if it is one.
+    pub path: Option<(String, String)>,
+    /// Its values: those of the grid, then those that only `include` names.
+    pub values: Vec<AxisValue>,
+}
+
+impl Axis {
+    /// Returns how a value appears in a node's name: `lr=0.1` for numbers, the bare label for words.
+    pub fn tag(&self, value: usize) -> String {
+        let label = &self.values[value].label;
+        let is_word = self.path.is_none() || label.chars().next().is_some_and(char::is_alphabetic);
+        let bare = is_word && !["true", "false", "null"].contains(&label.as_str());
+        if bare { label.clone() } else { format!("{}={label}", self.short) }
+    }
+}
+
+/// Settings that apply to the points that match.
+#[derive(Clone, Debug)]
+pub struct When {
+    /// Axis, and the values of it that match.
+    pub matches: Vec<(usize, Vec<usize>)>,
+    /// What to set there.
+    pub settings: Vec<Setting>,
+}
+
+/// All points of a pipeline.
+#[derive(Clone, Debug, Default)]
+pub struct Sweep {
+    /// The axes.
+    pub axes: Vec<Axis>,
+    /// The points: for each axis the position of its value.
+    pub points: Vec<Vec<usize>>,
+    /// Settings for some points.
+    pub when: Vec<When>,
+}
+
+impl Sweep {
+    /// Expands the sweep. `forced` settings reduce an axis over the same parameter to their one value.
+    pub fn expand(entry: SweepEntry, forced: &[Setting], problems: &mut Problems) -> Self {
+        let mut sweep = Self {
+            axes: entry.axes.into_iter().map(|a| axis(a, forced)).collect(),
+            points: Vec::new(),
+            when: Vec::new(),
+        };
+        let Some(groups) = sweep.groups(&entry.zip, problems) else { return sweep };
+        let size = groups.iter().map(|g| sweep.axes[g[0]].values.len()).try_fold(1usize, usize::checked_mul);
+        if size.is_none_or(|n| n > MOST_POINTS) {
+            if let Some((key, _)) = entry.exclude.first().and_then(|e| e.first()) {
+                problems.add(&key.span, format!("the grid has more than {MOST_POINTS} points"), None);
+            } else if let Some(value) = sweep.axes.iter().find_map(|a| a.values.first()?.settings.first()) {
+                problems.add(&value.span, format!("the grid has more than {MOST_POINTS} points"), None);
+            }
+            return sweep;
+        }
+        let grid_sizes: Vec<usize> = sweep.axes.iter().map(|a| a.values.len()).collect();
+        let exclude: Vec<_> = entry.exclude.iter().map(|e| sweep.matches(e, problems)).collect();
+        let mut points = product(&groups, sweep.axes.len(), |axis| (0..grid_sizes[axis]).collect());
+        points.retain(|p| !exclude.iter().any(|e| !e.is_empty() && holds(e, p)));
+        for (_, include) in &entry.include {
+            let chosen = sweep.chosen(include, problems);
+            // An axis that the entry names steps out of its zip group: its own values decide.
+            let free: Vec<Vec<usize>> = groups
+                .iter()
+                .flat_map(|g| {
+                    let named = g.iter().any(|a| chosen.iter().any(|(c, _)| c == a));
+                    if named { g.iter().map(|a| vec![*a]).collect() } else { vec![g.clone()] }
+                })
+                .collect();
+            points.extend(product(&free, sweep.axes.len(), |axis| {
+                let named = chosen.iter().find(|(a, _)| *a == axis).map(|(_, values)| values.clone());
+                named.unwrap_or_else(|| (0..grid_sizes[axis]).collect())
+            }));
+        }
+        let mut seen = HashSet::new();
+        points.retain(|p| seen.insert(p.clone()));
+        sweep.points = points;
+        sweep.when = entry
+            .when
+            .into_iter()
+            .map(|(matches, settings)| When { matches: sweep.matches(&matches, problems), settings })
+            .collect();
+        sweep
+    }
+
+    /// Finds an axis by its name or, where no other shares it, by the last part of its name.
+    pub fn axis(&self, name: &str) -> Option<usize> {
+        let exact = self.axes.iter().position(|a| a.name == name);
+        exact.or_else(|| {
+            let mut short = self.axes.iter().enumerate().filter(|(_, a)| a.short == name).map(|(i, _)| i);
+            short.next().filter(|_| short.next().is_none())
+        })
+    }
+
+    /// Finds an axis, or reports the nearest name.
+    pub fn known_axis(&self, key: &Key, problems: &mut Problems) -> Option<usize> {
+        let found = self.axis(&key.name);
+        if found.is_none() {
+            let help = if self.axes.is_empty() {
+                "the pipeline has no `sweep.axes`".to_owned()
+            } else {
+                nearest_help(&key.name, self.axes.iter().map(|a| a.name.as_str()))
+            };
+            problems.add(&key.span, format!("unknown axis `{}`", key.name), Some(help));
+        }
+        found
+    }
+
+    /// Turns axes and values as written into positions; reports what is unknown.
+    pub fn matches(&self, written: &[Match], problems: &mut Problems) -> Vec<(usize, Vec<usize>)> {
+        let mut matches = Vec::new();
+        for (key, values) in written {
+            let Some(axis) = self.known_axis(key, problems) else { continue };
+            let values = values.iter().filter_map(|node| {
+                let at = self.axes[axis].values.iter().position(|v| same(v, node));
+                if at.is_none() {
+                    let known = self.axes[axis].values.iter().map(|v| v.label.as_str());
+                    let message = format!("axis `{}` has no value `{}`", self.axes[axis].name, label(node));
+                    problems.add(&node.span, message, Some(nearest_help(&label(node), known)));
+                }
+                at
+            });
+            matches.push((axis, values.collect()));
+        }
+        matches
+    }
+
+    /// Like [`Sweep::matches`], but an axis over one parameter may get new values.
+    fn chosen(&mut self, written: &[Match], problems: &mut Problems) -> Vec<(usize, Vec<usize>)> {
+        for (key, values) in written {
+            let Some(at) = self.axis(&key.name) else { continue };
+            let Some((stage, param)) = self.axes[at].path.clone() else { continue };
+            for node in values {
+                if !self.axes[at].values.iter().any(|v| same(v, node)) {
+                    let (stage, param) = (stage.clone(), param.clone());
+                    let setting = Setting { stage, param, span: key.span.clone(), value: node.clone() };
+                    self.axes[at].values.push(AxisValue { label: label(node), settings: vec![setting] });
+                }
+            }
+        }
+        self.matches(written, problems)
+    }
+
+    /// Groups axes that advance together; every axis is in exactly one group.
+    fn groups(&self, zip: &[Vec<Key>], problems: &mut Problems) -> Option<Vec<Vec<usize>>> {
+        let mut group_of: Vec<Option<usize>> = vec![None; self.axes.len()];
+        let mut sound = self.axes.iter().all(|a| !a.values.is_empty());
+        for (group, keys) in zip.iter().enumerate() {
+            let mut length = None;
+            for key in keys {
+                let Some(axis) = self.known_axis(key, problems) else {
+                    sound = false;
+                    continue;
+                };
+                let here = self.axes[axis].values.len();
+                if *length.get_or_insert(here) != here {
+                    let message = format!(
+                        "axis `{}` has {here} values, the first of its group {}",
+                        key.name,
+                        length.unwrap_or(0)
+                    );
+                    problems.add(&key.span, message, Some("axes under one `zip` need equally many values".into()));
+                    sound = false;
+                }
+                if group_of[axis].replace(group).is_some() {
+                    problems.add(&key.span, format!("axis `{}` is in `zip` twice", key.name), None);
+                    sound = false;
+                }
+            }
+        }
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut placed: Vec<Option<usize>> = vec![None; zip.len()];
+        for (axis, group) in group_of.iter().enumerate() {
+            match group.and_then(|g| placed[g]) {
+                Some(at) => groups[at].push(axis),
+                None => {
+                    if let Some(g) = group {
+                        placed[*g] = Some(groups.len());
+                    }
+                    groups.push(vec![axis]);
+                }
+            }
+        }
+        sound.then_some(groups)
+    }
+}
+
+/// Returns whether a point has the values that are asked for.
+pub fn holds(matches: &[(usize, Vec<usize>)], point: &[usize]) -> bool {
+    matches.iter().all(|(axis, values)| values.contains(&point[*axis]))
+}
+
+fn axis(entry: AxisEntry, forced: &[Setting]) -> Axis {
+    let name = entry.name.name;
+    let short = name.rsplit('.').next().unwrap_or(&name).to_owned();
+    let by_option = entry
+        .path
+        .as_ref()
+        .and_then(|(stage, param)| forced.iter().rev().find(|f| f.stage == *stage && f.param == *param));
+    let values = match by_option {
+        Some(f) => vec![AxisValue { label: label(&f.value), settings: vec![f.clone()] }],
+        None => entry.values,
+    };
+    Axis { name, short, path: entry.path, values }
+}
+
+fn same(value: &AxisValue, node: &Node) -> bool {
+    let number = |label: &str| label.parse::<f64>().ok();
+    let written = label(node);
+    value.label == written || number(&value.label).is_some_and(|x| number(&written) == Some(x))
+}
+
+/// All combinations, the last group fastest.
+fn product(groups: &[Vec<usize>], axes: usize, values: impl Fn(usize) -> Vec<usize>) -> Vec<Vec<usize>> {
+    let mut points = vec![vec![0; axes]];
+    for group in groups {
+        let columns: Vec<Vec<usize>> = group.iter().map(|a| values(*a)).collect();
+        let steps = columns.iter().map(Vec::len).min().unwrap_or(0);
+        points = points
+            .iter()
+            .flat_map(|point| {
+                (0..steps).map(|step| {
+                    let mut next = point.clone();
+                    for (axis, column) in group.iter().zip(&columns) {
+                        next[*axis] = column[step];
+                    }
+                    next
+                })
+            })
+            .collect();
+    }
+    points
+}

@@ -1,0 +1,359 @@
+//! The pipeline file as written: a struct for each part of the format, with places, and no meaning yet.
+//!
+//! Reading is by hand and not by `serde`, because a person should see every mistake at once, each at its place.
+
+use ppgnn_stages::params::{describe, list, nearest_help};
+use serde_json::Value;
+
+use super::document::Setting;
+use super::problem::Problems;
+use super::source::Span;
+use super::yaml::{Data, Key, Node};
+
+/// A pipeline file, as written.
+#[derive(Debug, Default)]
+pub struct PipelineFile {
+    /// Name of the pipeline.
+    pub name: String,
+    /// Data sets by name: parameters of `load`.
+    pub datasets: Vec<(Key, Node)>,
+    /// Stages by name.
+    pub stages: Vec<StageEntry>,
+    /// The sweep.
+    pub sweep: SweepEntry,
+    /// Tables by name.
+    pub tables: Vec<TableEntry>,
+}
+
+/// A stage, as written.
+#[derive(Debug)]
+pub struct StageEntry {
+    /// Name in the pipeline.
+    pub name: Key,
+    /// Name of the stage it uses; its own name unless said otherwise.
+    pub uses: Key,
+    /// Slot and the stages wired to it.
+    pub inputs: Vec<(Key, Vec<Key>)>,
+    /// Parameters.
+    pub params: Vec<(Key, Node)>,
+}
+
+/// A value of an axis.
+#[derive(Clone, Debug)]
+pub struct AxisValue {
+    /// How it is called.
+    pub label: String,
+    /// What it sets.
+    pub settings: Vec<Setting>,
+}
+
+/// An axis of the sweep.
+#[derive(Debug)]
+pub struct AxisEntry {
+    /// Its name; `stage.param` where it varies one parameter.
+    pub name: Key,
+    /// The parameter it varies, if it is one.
+    pub path: Option<(String, String)>,
+    /// Its values.
+    pub values: Vec<AxisValue>,
+}
+
+/// An axis and values of it.
+pub type Match = (Key, Vec<Node>);
+
+/// The sweep, as written.
+#[derive(Debug, Default)]
+pub struct SweepEntry {
+    /// Axes; without `zip` they form a grid.
+    pub axes: Vec<AxisEntry>,
+    /// Groups of axes that advance together.
+    pub zip: Vec<Vec<Key>>,
+    /// Points beside the grid.
+    pub include: Vec<(Span, Vec<Match>)>,
+    /// Points to leave out of the grid.
+    pub exclude: Vec<Vec<Match>>,
+    /// Parameters that apply only to some points.
+    pub when: Vec<(Vec<Match>, Vec<Setting>)>,
+}
+
+/// A table, as written.
+#[derive(Debug)]
+pub struct TableEntry {
+    /// Its name.
+    pub name: Key,
+    /// Axes down the side.
+    pub rows: Vec<Key>,
+    /// Axes across the top.
+    pub columns: Vec<Key>,
+    /// Axes whose runs are pooled into one cell.
+    pub pool: Vec<Key>,
+    /// The stage whose metrics are shown.
+    pub from: Option<Key>,
+    /// Points it is limited to.
+    pub filter: Vec<Match>,
+    /// Parameters of `tabulate` (metric, title, …).
+    pub params: Vec<(Key, Node)>,
+}
+
+/// Reads the merged document.
+pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
+    let known = ["ppgnn", "name", "about", "extends", "datasets", "stages", "sweep", "tables", "profiles"];
+    let mut file = PipelineFile::default();
+    let mut reader = Reader { problems };
+    reader.only(root, &known, "a pipeline file");
+    match root.get("name") {
+        Some(name) => file.name = reader.pipeline_name(name),
+        None => reader.problems.add(&start(&root.span), "missing `name`", Some("add `name: my-experiment`".into())),
+    }
+    if let Some(about) = root.get("about") {
+        reader.text(about);
+    }
+    file.datasets = reader.map(root.get("datasets")).to_vec();
+    for (_, node) in &file.datasets {
+        reader.map(Some(node));
+    }
+    match root.get("stages") {
+        Some(stages) => file.stages = reader.map(Some(stages)).iter().map(|(k, n)| reader.stage(k, n)).collect(),
+        None => reader.problems.add(&start(&root.span), "missing `stages`", None),
+    }
+    if let Some(sweep) = root.get("sweep") {
+        file.sweep = reader.sweep(sweep);
+    }
+    file.tables = reader.map(root.get("tables")).iter().map(|(k, n)| reader.table(k, n)).collect();
+    file
+}
+
+fn start(span: &Span) -> Span {
+    Span { source: span.source, range: span.range.start..span.range.end.min(span.range.start + 1) }
+}
+
+struct Reader<'p> {
+    problems: &'p mut Problems,
+}
+
+impl Reader<'_> {
+    /// Returns the entries of a mapping; an absent or empty one has none, anything else is a problem.
+    fn map<'n>(&mut self, node: Option<&'n Node>) -> &'n [(Key, Node)] {
+        match node.map(|n| (n, &n.data)) {
+            Some((_, Data::Map(entries))) => entries,
+            Some((node, _)) if !node.is_null() => {
+                self.expected(node, "a mapping");
+                &[]
+            }
+            _ => &[],
+        }
+    }
+
+    fn expected(&mut self, node: &Node, what: &str) {
+        self.problems.add(&node.span, format!("expected {what}, found {}", describe(&node.value())), None);
+    }
+
+    /// Reports every name of a mapping that is not known.
+    fn only(&mut self, node: &Node, known: &[&str], what: &str) {
+        for (key, _) in node.entries() {
+            if !known.contains(&key.name.as_str()) {
+                let message = format!("{what} has no `{}`", key.name);
+                self.problems.add(&key.span, message, Some(nearest_help(&key.name, known.iter().copied())));
+            }
+        }
+    }
+
+    fn text(&mut self, node: &Node) -> Option<Key> {
+        match &node.data {
+            Data::Scalar(Value::String(text)) => Some(Key { name: text.clone(), span: node.span.clone() }),
+            Data::Scalar(scalar @ (Value::Number(_) | Value::Bool(_))) => {
+                Some(Key { name: scalar.to_string(), span: node.span.clone() })
+            }
+            _ => {
+                self.expected(node, "text");
+                None
+            }
+        }
+    }
+
+    /// One text or a list of texts.
+    fn texts(&mut self, node: Option<&Node>) -> Vec<Key> {
+        match node.map(|n| (n, &n.data)) {
+            None => Vec::new(),
+            Some((_, Data::List(items))) => items.iter().filter_map(|n| self.text(n)).collect(),
+            Some((node, _)) => self.text(node).into_iter().collect(),
+        }
+    }
+
+    fn list<'n>(&mut self, node: Option<&'n Node>) -> &'n [Node] {
+        match node.map(|n| (n, &n.data)) {
+            Some((_, Data::List(items))) => items,
+            Some((node, _)) if !node.is_null() => {
+                self.expected(node, "a list");
+                &[]
+            }
+            _ => &[],
+        }
+    }
+
+    /// The name of a pipeline or table becomes a file name.
+    fn pipeline_name(&mut self, node: &Node) -> String {
+        let Some(key) = self.text(node) else { return String::new() };
+        self.file_name(&key);
+        key.name
+    }
+
+    fn file_name(&mut self, key: &Key) {
+        let fine = key.name.chars().all(|c| c.is_alphanumeric() || "-_.+".contains(c));
+        if !fine || key.name.is_empty() || key.name.starts_with('.') || key.name.len() > 100 {
+            let message = format!("`{}` cannot name a file", key.name);
+            self.problems.add(&key.span, message, Some("use letters, digits, `-` and `_`".into()));
+        }
+    }
+
+    fn stage(&mut self, name: &Key, node: &Node) -> StageEntry {
+        self.only(node, &["uses", "inputs", "params"], "a stage");
+        if name.name.contains(['.', '/', '*']) || name.name.is_empty() {
+            let help = Some("use letters, digits and `-`".into());
+            self.problems.add(&name.span, format!("`{}` cannot name a stage", name.name), help);
+        }
+        let entries = self.map(Some(node));
+        let get = |field: &str| entries.iter().find(|(k, _)| k.name == field).map(|(_, n)| n);
+        let uses = get("uses").and_then(|n| self.text(n)).unwrap_or_else(|| name.clone());
+        let inputs = self.map(get("inputs")).iter().map(|(k, n)| (k.clone(), self.texts(Some(n)))).collect();
+        let params = self.map(get("params")).to_vec();
+        StageEntry { name: name.clone(), uses, inputs, params }
+    }
+
+    fn sweep(&mut self, node: &Node) -> SweepEntry {
+        self.only(node, &["axes", "zip", "include", "exclude", "when"], "a sweep");
+        self.map(Some(node));
+        let axes = self.map(node.get("axes")).iter().map(|(k, n)| self.axis(k, n)).collect();
+        let zip = self.list(node.get("zip")).iter().map(|n| self.texts(Some(n))).collect();
+        let include = self.list(node.get("include")).iter().map(|n| (n.span.clone(), self.matches(Some(n)))).collect();
+        let exclude = self.list(node.get("exclude")).iter().map(|n| self.matches(Some(n))).collect();
+        let when = self.list(node.get("when")).iter().map(|n| self.when(n)).collect();
+        SweepEntry { axes, zip, include, exclude, when }
+    }
+
+    fn axis(&mut self, name: &Key, node: &Node) -> AxisEntry {
+        match &node.data {
+            Data::List(items) => {
+                let path = split_path(name);
+                let Some((stage, param)) = path.clone() else {
+                    let help = "name the axis `stage.parameter`, or give it labelled values: `{A: {train.lr: 0.1}, …}`";
+                    let message = format!("axis `{}` lists values, but no parameter to set", name.name);
+                    self.problems.add(&name.span, message, Some(help.into()));
+                    return AxisEntry { name: name.clone(), path: None, values: Vec::new() };
+                };
+                let setting = |value: &Node| Setting {
+                    stage: stage.clone(),
+                    param: param.clone(),
+                    span: name.span.clone(),
+                    value: value.clone(),
+                };
+                let values: Vec<_> =
+                    items.iter().map(|n| AxisValue { label: label(n), settings: vec![setting(n)] }).collect();
+                self.axis_is_sound(name, node, &values);
+                AxisEntry { name: name.clone(), path, values }
+            }
+            Data::Map(entries) => {
+                let values: Vec<_> = entries
+                    .iter()
+                    .map(|(k, n)| AxisValue { label: k.name.clone(), settings: self.settings(Some(n)) })
+                    .collect();
+                self.axis_is_sound(name, node, &values);
+                AxisEntry { name: name.clone(), path: None, values }
+            }
+            Data::Scalar(_) => {
+                self.expected(node, "a list of values, or labels with what each one sets");
+                AxisEntry { name: name.clone(), path: None, values: Vec::new() }
+            }
+        }
+    }
+
+    fn axis_is_sound(&mut self, name: &Key, node: &Node, values: &[AxisValue]) {
+        if values.is_empty() {
+            self.problems.add(&node.span, format!("axis `{}` has no values", name.name), None);
+        }
+        for (i, value) in values.iter().enumerate() {
+            if values[..i].iter().any(|v| v.label == value.label) {
+                self.problems.add(
+                    &node.span,
+                    format!("axis `{}` has the value `{}` twice", name.name, value.label),
+                    None,
+                );
+            }
+        }
+    }
+
+    fn settings(&mut self, node: Option<&Node>) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        for (key, value) in self.map(node) {
+            match split_path(key) {
+                Some((stage, param)) => {
+                    settings.push(Setting { stage, param, span: key.span.clone(), value: value.clone() });
+                }
+                None => {
+                    let help = Some("write `stage.parameter`, for example `train.lr`".into());
+                    self.problems.add(&key.span, format!("`{}` names no parameter", key.name), help);
+                }
+            }
+        }
+        settings
+    }
+
+    fn matches(&mut self, node: Option<&Node>) -> Vec<Match> {
+        self.map(node)
+            .iter()
+            .map(|(key, value)| match &value.data {
+                Data::List(items) => (key.clone(), items.clone()),
+                _ => (key.clone(), vec![value.clone()]),
+            })
+            .collect()
+    }
+
+    fn when(&mut self, node: &Node) -> (Vec<Match>, Vec<Setting>) {
+        self.only(node, &["match", "set"], "an entry of `when`");
+        for field in ["match", "set"] {
+            if node.get(field).is_none() {
+                let help = Some("write `{match: {axis: value}, set: {stage.parameter: value}}`".into());
+                self.problems.add(&node.span, format!("missing `{field}`"), help);
+            }
+        }
+        (self.matches(node.get("match")), self.settings(node.get("set")))
+    }
+
+    fn table(&mut self, name: &Key, node: &Node) -> TableEntry {
+        self.file_name(name);
+        const OWN: [&str; 5] = ["rows", "columns", "pool", "from", "where"];
+        const PASSED_ON: [&str; 5] = ["title", "metric", "pick", "std", "digits"];
+        let known: Vec<&str> = OWN.into_iter().chain(PASSED_ON).collect();
+        self.only(node, &known, "a table");
+        let entries = self.map(Some(node));
+        let get = |field: &str| entries.iter().find(|(k, _)| k.name == field).map(|(_, n)| n);
+        for field in ["rows", "columns"] {
+            if get(field).is_none() {
+                let help = Some(format!("a table has {}", list(["rows", "columns", "metric"].into_iter())));
+                self.problems.add(&name.span, format!("table `{}` has no `{field}`", name.name), help);
+            }
+        }
+        TableEntry {
+            name: name.clone(),
+            rows: self.texts(get("rows")),
+            columns: self.texts(get("columns")),
+            pool: self.texts(get("pool")),
+            from: get("from").and_then(|n| self.text(n)),
+            filter: self.matches(get("where")),
+            params: entries.iter().filter(|(k, _)| PASSED_ON.contains(&k.name.as_str())).cloned().collect(),
+        }
+    }
+}
+
+fn split_path(key: &Key) -> Option<(String, String)> {
+    let (stage, param) = key.name.split_once('.')?;
+    (!stage.is_empty() && !param.is_empty()).then(|| (stage.to_owned(), param.to_owned()))
+}
+
+/// How a value of an axis is called: as it was written.
+pub fn label(node: &Node) -> String {
+    match node.value() {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}

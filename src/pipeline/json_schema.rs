@@ -1,0 +1,157 @@
+//! The JSON Schema of pipeline files, put together from the parameters that stages, models and formats declare.
+
+use ppgnn_stages::contract::StageDef;
+use serde_json::{Map, Value, json};
+
+use super::document::FORMAT;
+
+/// Returns the schema of a pipeline file that uses `stages`.
+pub fn json_schema(stages: &'static [StageDef]) -> Value {
+    let by_name: Map<String, Value> =
+        stages.iter().filter(|d| d.name != "tabulate").map(|d| (d.name.to_owned(), stage(d, false))).collect();
+    let named_otherwise: Vec<Value> = stages
+        .iter()
+        .filter(|d| d.name != "tabulate")
+        .map(|d| {
+            json!({
+                "if": {"properties": {"uses": {"const": d.name}}, "required": ["uses"]},
+                "then": stage(d, true),
+            })
+        })
+        .collect();
+    let load = stages.iter().find(|d| d.name == "load").map_or(json!({"type": "object"}), params);
+    let table =
+        stages.iter().find(|d| d.name == "tabulate").map_or(json!({}), |d| d.own_schema()["properties"].clone());
+    let words = json!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]});
+    let settings = json!({
+        "type": "object",
+        "description": "Values for parameters, named `stage.parameter`",
+        "propertyNames": {"pattern": "^[^.]+\\..+$"},
+    });
+    let matches = json!({"type": "object", "description": "Axis, and the value or values of it that match"});
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ppgnn pipeline",
+        "type": "object",
+        "required": ["ppgnn"],
+        "additionalProperties": false,
+        "properties": {
+            "ppgnn": {"const": FORMAT, "description": "Version of the file format"},
+            "name": {"type": "string", "description": "Name of the pipeline; results are published under it"},
+            "about": {"type": "string", "description": "What the pipeline is for"},
+            "extends": {"type": "string", "description": "Path of one other file that this one is laid on"},
+            "datasets": {
+                "type": "object",
+                "description": "Data sets by name: parameters of `load`",
+                "additionalProperties": load,
+            },
+            "stages": {
+                "type": "object",
+                "description": "Stages by name, wired by named inputs",
+                "properties": by_name,
+                "additionalProperties": {"type": "object", "allOf": named_otherwise},
+            },
+            "sweep": {
+                "type": "object",
+                "description": "Axes and the points they span",
+                "additionalProperties": false,
+                "properties": {
+                    "axes": {
+                        "type": "object",
+                        "description": "`stage.parameter: [values]`, or a name with labelled settings",
+                        "additionalProperties": {
+                            "oneOf": [{"type": "array"}, {"type": "object", "additionalProperties": settings}],
+                        },
+                    },
+                    "zip": {"type": "array", "items": words, "description": "Groups of axes that advance together"},
+                    "include": {"type": "array", "items": matches, "description": "Points beside the grid"},
+                    "exclude": {"type": "array", "items": matches, "description": "Points to leave out of the grid"},
+                    "when": {
+                        "type": "array",
+                        "description": "Parameters that apply only to some points",
+                        "items": {
+                            "type": "object",
+                            "required": ["match", "set"],
+                            "additionalProperties": false,
+                            "properties": {"match": matches, "set": settings},
+                        },
+                    },
+                },
+            },
+            "tables": {
+                "type": "object",
+                "description": "Tables by name",
+                "additionalProperties": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "required": ["rows", "columns"],
+                    "properties": {
+                        "rows": words, "columns": words, "pool": words,
+                        "from": {"type": "string", "description": "Stage whose metrics are shown"},
+                        "where": matches,
+                        "title": table["title"], "metric": table["metric"], "pick": table["pick"],
+                        "std": table["std"], "digits": table["digits"],
+                    },
+                },
+            },
+            "profiles": {
+                "type": "object",
+                "description": "Named changes to the file, chosen with --profile",
+                "additionalProperties": {"type": "object"},
+            },
+        },
+    })
+}
+
+fn stage(def: &StageDef, named_otherwise: bool) -> Value {
+    let slots: Map<String, Value> = def
+        .inputs
+        .iter()
+        .map(|s| {
+            let stage = json!({
+                "description": format!("A stage that produces `{}`", s.kind),
+                "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+            });
+            (s.name.to_owned(), stage)
+        })
+        .collect();
+    let uses = if named_otherwise { json!({"const": def.name}) } else { json!({"type": "string"}) };
+    json!({
+        "type": ["object", "null"],
+        "description": def.about,
+        "additionalProperties": false,
+        "properties": {
+            "uses": uses,
+            "inputs": {"type": "object", "properties": slots, "additionalProperties": false},
+            "params": params(def),
+        },
+    })
+}
+
+/// Parameters of a stage, with those of every row it can choose.
+fn params(def: &StageDef) -> Value {
+    let mut properties = def.own_schema()["properties"].as_object().cloned().unwrap_or_default();
+    if def.name == "load" {
+        properties.insert("dataset".into(), json!({"type": "string", "description": "Name of one of the data sets"}));
+    }
+    let Some(choice) = def.choice else {
+        return json!({"type": "object", "additionalProperties": false, "properties": properties});
+    };
+    let rows = def.variants();
+    let names: Vec<Value> = rows.iter().map(|r| json!({"const": r.name, "description": r.about})).collect();
+    let mut chooser = properties.get(choice.param).cloned().unwrap_or_else(|| json!({}));
+    chooser["oneOf"] = names.into();
+    properties.insert(choice.param.into(), chooser);
+    let mut foreign: Vec<Value> = Vec::new();
+    for row in &rows {
+        let own = row.schema()["properties"].as_object().cloned().unwrap_or_default();
+        foreign.push(json!({
+            "if": {"properties": {choice.param: {"const": row.name}}, "required": [choice.param]},
+            "then": {"properties": own},
+        }));
+        for name in own.keys() {
+            properties.entry(name.clone()).or_insert_with(|| json!({}));
+        }
+    }
+    json!({"type": "object", "additionalProperties": false, "properties": properties, "allOf": foreign})
+}

@@ -1,0 +1,19 @@
+//! Pipeline files: from YAML text to a pipeline as meant. Nothing outside this module knows YAML.
+
+mod axes;
+mod document;
+mod file;
+mod json_schema;
+mod problem;
+mod resolve;
+mod source;
+mod yaml;
+
+pub use axes::{Axis, Sweep, holds};
+pub use document::{FORMAT, Overrides, Setting};
+pub use file::{AxisValue, TableEntry};
+pub use json_schema::json_schema;
+pub use problem::{PipelineError, Problem, ProblemKind, ProblemReport, Problems};
+pub use resolve::{Pipeline, StageUse};
+pub use source::{Sources, Span};
+pub use yaml::{Data, Key, Node};

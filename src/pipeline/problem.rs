@@ -1,0 +1,144 @@
+//! Problems in pipeline files, collected so that a person sees all of a phase at once, each at its place.
+
+use std::fmt;
+
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+
+use super::source::{Sources, Span};
+
+/// What kind of problem it is; decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProblemKind {
+    /// The pipeline says something that cannot be.
+    Invalid,
+    /// A file that the pipeline names is missing or unreadable.
+    Data,
+}
+
+/// One problem at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Its kind.
+    pub kind: ProblemKind,
+    /// Where it is.
+    pub span: Span,
+    /// What is wrong, as a lowercase fragment.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// Problems found so far.
+#[derive(Clone, Debug, Default)]
+pub struct Problems {
+    found: Vec<Problem>,
+}
+
+impl Problems {
+    /// Adds a problem; one that is there already is not added again.
+    pub fn add(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
+        self.push(Problem { kind: ProblemKind::Invalid, span: span.clone(), message: message.into(), help });
+    }
+
+    /// Adds a problem with a file that the pipeline names.
+    pub fn add_data(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
+        self.push(Problem { kind: ProblemKind::Data, span: span.clone(), message: message.into(), help });
+    }
+
+    fn push(&mut self, problem: Problem) {
+        if !self.found.contains(&problem) {
+            self.found.push(problem);
+        }
+    }
+
+    /// Returns whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Ends a phase: an error with everything found, if anything was.
+    ///
+    /// # Errors
+    /// All problems found so far.
+    pub fn finish(self, sources: &Sources) -> Result<(), PipelineError> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        Err(PipelineError { problems: self.found, sources: sources.clone() })
+    }
+}
+
+/// A pipeline that cannot be used, with every problem of the phase that found it.
+#[derive(Clone, Debug)]
+pub struct PipelineError {
+    /// The problems, in the order they were found.
+    pub problems: Vec<Problem>,
+    /// The texts they are in.
+    pub sources: Sources,
+}
+
+impl PipelineError {
+    /// Returns whether every problem is about missing data.
+    pub fn is_data(&self) -> bool {
+        self.problems.iter().all(|p| p.kind == ProblemKind::Data)
+    }
+
+    /// Returns the problems as diagnostics with an excerpt of the text.
+    pub fn diagnostics(&self) -> impl Iterator<Item = ProblemReport> {
+        self.problems.iter().map(|problem| {
+            let (name, line, column) = self.sources.position(&problem.span);
+            let text = self.sources.get(problem.span.source).map(|s| s.text.to_string()).unwrap_or_default();
+            ProblemReport {
+                source: NamedSource::new(&name, text),
+                problem: problem.clone(),
+                place: format!("{name}:{line}:{column}"),
+            }
+        })
+    }
+}
+
+impl fmt::Display for PipelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            let (name, line, column) = self.sources.position(&problem.span);
+            let separator = if i == 0 { "" } else { "\n" };
+            write!(f, "{separator}{name}:{line}:{column}: {}", problem.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PipelineError {}
+
+/// One problem with the text around it, ready to be shown.
+#[derive(Debug)]
+pub struct ProblemReport {
+    source: NamedSource<String>,
+    problem: Problem,
+    /// `file:line:column`.
+    pub place: String,
+}
+
+impl fmt::Display for ProblemReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem.message)
+    }
+}
+
+impl std::error::Error for ProblemReport {}
+
+impl Diagnostic for ProblemReport {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.problem.help.as_ref().map(|h| Box::new(h) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(&self.source)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let range = self.problem.span.range.clone();
+        let label = LabeledSpan::new_primary_with_span(None, (range.start, range.end.saturating_sub(range.start)));
+        Some(Box::new(std::iter::once(label)))
+    }
+}

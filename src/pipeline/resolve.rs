@@ -1,0 +1,240 @@
+//! The pipeline as meant: stages that exist, slots of the right kind, no cycle, a sweep with its points.
+//!
+//! Reports every problem at once. Parameters are checked later, node by node, because a sweep may change them.
+
+use std::path::Path;
+
+use petgraph::algo::{tarjan_scc, toposort};
+use petgraph::graph::DiGraph;
+use ppgnn_stages::contract::{Arity, Slot, StageDef};
+use ppgnn_stages::params::{list, nearest_help};
+
+use super::axes::Sweep;
+use super::document::{self, Overrides, Setting};
+use super::file::{self, StageEntry, TableEntry};
+use super::problem::{PipelineError, Problems};
+use super::source::Sources;
+use super::yaml::{Key, Node};
+
+/// A stage as meant.
+#[derive(Clone)]
+pub struct StageUse {
+    /// Name in the pipeline.
+    pub name: Key,
+    /// The stage.
+    pub def: &'static StageDef,
+    /// Slot, and the positions of the stages wired to it, in slot order.
+    pub inputs: Vec<(Slot, Vec<usize>)>,
+    /// Parameters as written.
+    pub params: Vec<(Key, Node)>,
+}
+
+/// A pipeline as meant.
+pub struct Pipeline {
+    /// Its name.
+    pub name: String,
+    /// The profile that was merged in.
+    pub profile: Option<String>,
+    /// Data sets by name.
+    pub datasets: Vec<(Key, Node)>,
+    /// Stages, inputs before the stages that need them.
+    pub stages: Vec<StageUse>,
+    /// The sweep.
+    pub sweep: Sweep,
+    /// Settings from the command line.
+    pub forced: Vec<Setting>,
+    /// Tables.
+    pub tables: Vec<TableEntry>,
+    /// The texts behind it, for messages.
+    pub sources: Sources,
+}
+
+impl Pipeline {
+    /// Reads and resolves a pipeline file.
+    ///
+    /// # Errors
+    /// Every problem of the first phase that has any.
+    pub fn load(path: &Path, overrides: &Overrides, stages: &'static [StageDef]) -> Result<Self, PipelineError> {
+        let mut sources = Sources::default();
+        let document = document::load(path, overrides, &mut sources)?;
+        let mut problems = Problems::default();
+        let file = file::read(&document.root, &mut problems);
+        problems.finish(&sources)?;
+
+        let mut problems = Problems::default();
+        let uses = wire(&file.stages, stages, &mut problems);
+        let sweep = Sweep::expand(file.sweep, &document.forced, &mut problems);
+        let names = || file.stages.iter().map(|s| s.name.name.as_str());
+        let axis_settings = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
+        for setting in axis_settings.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&document.forced) {
+            if !names().any(|n| n == setting.stage) {
+                let message = format!("the pipeline has no stage `{}`", setting.stage);
+                problems.add(&setting.span, message, Some(nearest_help(&setting.stage, names())));
+            }
+        }
+        problems.finish(&sources)?;
+        Ok(Self {
+            name: file.name,
+            profile: document.profile,
+            datasets: file.datasets,
+            stages: uses,
+            sweep,
+            forced: document.forced,
+            tables: file.tables,
+            sources,
+        })
+    }
+
+    /// Finds a stage by its name in the pipeline.
+    pub fn stage(&self, name: &str) -> Option<usize> {
+        self.stages.iter().position(|s| s.name.name == name)
+    }
+}
+
+/// Finds every stage's definition, checks its wiring, and sorts inputs first.
+fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Problems) -> Vec<StageUse> {
+    let defs: Vec<Option<&'static StageDef>> = entries.iter().map(|e| find_def(e, stages, problems)).collect();
+    let mut graph = DiGraph::<usize, ()>::new();
+    let nodes: Vec<_> = (0..entries.len()).map(|i| graph.add_node(i)).collect();
+    let mut inputs: Vec<Vec<(Slot, Vec<usize>)>> = vec![Vec::new(); entries.len()];
+    for (at, entry) in entries.iter().enumerate() {
+        let Some(def) = defs[at] else { continue };
+        for (slot_name, sources) in &entry.inputs {
+            let Some(slot) = def.inputs.iter().find(|s| s.name == slot_name.name) else {
+                let message = format!("stage `{}` has no input `{}`", def.name, slot_name.name);
+                let help = if def.inputs.is_empty() {
+                    "it takes no inputs".to_owned()
+                } else {
+                    nearest_help(&slot_name.name, def.inputs.iter().map(|s| s.name))
+                };
+                problems.add(&slot_name.span, message, Some(help));
+                continue;
+            };
+            let mut wired = Vec::new();
+            for source in sources {
+                let Some(from) = entries.iter().position(|e| e.name.name == source.name) else {
+                    let names = entries.iter().map(|e| e.name.name.as_str());
+                    let message = format!("the pipeline has no stage `{}`", source.name);
+                    problems.add(&source.span, message, Some(nearest_help(&source.name, names)));
+                    continue;
+                };
+                graph.add_edge(nodes[from], nodes[at], ());
+                wired.push(from);
+                if let Some(from_def) = defs[from].filter(|d| d.output != slot.kind) {
+                    let message = format!(
+                        "slot `{}` wants kind `{}`, but `{}` produces `{}`",
+                        slot.name, slot.kind, source.name, from_def.output
+                    );
+                    problems.add(
+                        &source.span,
+                        message,
+                        Some(what_to_wire(slot, from_def, &source.name, entries, &defs, stages)),
+                    );
+                }
+            }
+            if slot.arity != Arity::Many && wired.len() > 1 {
+                problems.add(
+                    &slot_name.span,
+                    format!("slot `{}` takes one stage, not {}", slot.name, wired.len()),
+                    None,
+                );
+            }
+            inputs[at].push((*slot, wired));
+        }
+        for slot in def.inputs.iter().filter(|s| s.arity == Arity::One) {
+            if !entry.inputs.iter().any(|(k, _)| k.name == slot.name) {
+                let producers = producers(slot, entries, &defs);
+                let help = match producers.is_empty() {
+                    false => format!("wire it to {}", list(producers.iter().copied())),
+                    true => format!("add a stage that produces `{}`: {}", slot.kind, makers(slot, stages)),
+                };
+                let message = format!("input `{}` of stage `{}` is not wired", slot.name, entry.name.name);
+                problems.add(&entry.name.span, message, Some(help));
+            }
+        }
+        // A key lists inputs in the stage's own order, however the file lists them.
+        inputs[at].sort_by_key(|(slot, _)| def.inputs.iter().position(|s| s.name == slot.name));
+    }
+    report_cycles(&graph, entries, problems);
+    let Ok(order) = toposort(&graph, None) else { return Vec::new() };
+    if defs.iter().any(Option::is_none) {
+        return Vec::new();
+    }
+    // Among the possible orders, the one nearest to the file reads best; toposort's own order is arbitrary.
+    let order = stable_order(&order.iter().map(|n| graph[*n]).collect::<Vec<_>>(), &inputs);
+    let place = |old: usize| order.iter().position(|o| *o == old).unwrap_or(0);
+    order
+        .iter()
+        .filter_map(|&at| {
+            let moved = inputs[at].iter().map(|(s, from)| (*s, from.iter().map(|f| place(*f)).collect())).collect();
+            let entry = &entries[at];
+            Some(StageUse { name: entry.name.clone(), def: defs[at]?, inputs: moved, params: entry.params.clone() })
+        })
+        .collect()
+}
+
+/// Sorts inputs first and otherwise keeps the order of the file.
+fn stable_order(any_order: &[usize], inputs: &[Vec<(Slot, Vec<usize>)>]) -> Vec<usize> {
+    let mut left: Vec<usize> = any_order.to_vec();
+    left.sort_unstable();
+    let mut order = Vec::new();
+    while let Some(at) =
+        left.iter().position(|s| inputs[*s].iter().flat_map(|(_, from)| from).all(|f| order.contains(f)))
+    {
+        order.push(left.remove(at));
+    }
+    order
+}
+
+fn find_def(entry: &StageEntry, stages: &'static [StageDef], problems: &mut Problems) -> Option<&'static StageDef> {
+    let def = stages.iter().find(|d| d.name == entry.uses.name);
+    if def.is_none() {
+        let names = stages.iter().map(|d| d.name);
+        let help = format!("{}; another name needs `uses: <stage>`", nearest_help(&entry.uses.name, names));
+        problems.add(&entry.uses.span, format!("unknown stage `{}`", entry.uses.name), Some(help));
+    }
+    def
+}
+
+fn producers<'e>(slot: &Slot, entries: &'e [StageEntry], defs: &[Option<&StageDef>]) -> Vec<&'e str> {
+    let of_kind = |(_, def): &(&StageEntry, &Option<&StageDef>)| def.is_some_and(|d| d.output == slot.kind);
+    entries.iter().zip(defs).filter(of_kind).map(|(e, _)| e.name.name.as_str()).collect()
+}
+
+fn makers(slot: &Slot, stages: &'static [StageDef]) -> String {
+    list(stages.iter().filter(|d| d.output == slot.kind).map(|d| d.name))
+}
+
+/// Says what would fit a slot: a stage that is there, or one to insert.
+fn what_to_wire(
+    slot: &Slot,
+    from: &StageDef,
+    from_name: &str,
+    entries: &[StageEntry],
+    defs: &[Option<&StageDef>],
+    stages: &'static [StageDef],
+) -> String {
+    let there = producers(slot, entries, defs);
+    if !there.is_empty() {
+        return format!("wire `{}` to {}", slot.name, list(there.into_iter()));
+    }
+    let between = stages.iter().find(|d| d.output == slot.kind && d.inputs.iter().any(|s| s.kind == from.output));
+    match between {
+        Some(stage) => format!("insert stage `{}` after `{from_name}`", stage.name),
+        None => format!("`{}` is produced by {}", slot.kind, makers(slot, stages)),
+    }
+}
+
+fn report_cycles(graph: &DiGraph<usize, ()>, entries: &[StageEntry], problems: &mut Problems) {
+    for component in tarjan_scc(graph) {
+        let own_loop = component.len() == 1 && graph.find_edge(component[0], component[0]).is_some();
+        if component.len() < 2 && !own_loop {
+            continue;
+        }
+        let mut members: Vec<usize> = component.iter().map(|n| graph[*n]).collect();
+        members.sort_unstable();
+        let names = list(members.iter().map(|m| entries[*m].name.name.as_str()));
+        let message = format!("stages depend on each other in a cycle: {names}");
+        problems.add(&entries[members[0]].name.span, message, Some("a stage cannot need its own result".into()));
+    }
+}

@@ -1,0 +1,302 @@
+//! Expands a pipeline into a plan: checks the parameters of every node, wires inputs, and gives each node its key.
+//!
+//! A node is made once for each combination of the axes that can reach it, so a sweep over training costs no look at
+//! the stages above it; nodes whose keys turn out equal become one. Work is linear in the number of nodes.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use ppgnn_stages::contract::{Arity, StageDef};
+use ppgnn_stages::params::{self, Checked, nearest_help};
+use serde_json::{Map, Value, json};
+
+use super::graph::{Edge, Node, NodeId, Plan};
+use super::key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};
+use super::tables;
+use crate::pipeline::{Pipeline, PipelineError, Problems, Setting, Span, StageUse, holds};
+
+/// The stage that data sets are parameters of.
+const DATASET_STAGE: &str = "load";
+/// The parameter that names a data set.
+const DATASET_PARAM: &str = "dataset";
+
+/// What a plan depends on beside the pipeline.
+pub struct Surroundings<'a> {
+    /// The stages there are.
+    pub stages: &'static [StageDef],
+    /// Precision, backend and instruction set.
+    pub profile: String,
+    /// Returns the content digest of a file outside the store.
+    pub digest: &'a dyn Fn(&Path) -> std::io::Result<String>,
+}
+
+/// Plans a pipeline.
+///
+/// # Errors
+/// Every problem with parameters, optional inputs, files and tables.
+pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, PipelineError> {
+    let mut builder = Builder::new(pipeline, around);
+    let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
+    for point in &pipeline.sweep.points {
+        let mut made: Vec<Option<NodeId>> = Vec::with_capacity(pipeline.stages.len());
+        for stage in 0..pipeline.stages.len() {
+            let node = builder.node(stage, point, &made);
+            made.push(node);
+        }
+        of_points.push(made);
+    }
+    let unshared = pipeline.sweep.points.len() * pipeline.stages.len() + pipeline.tables.len();
+    let mut tables = Vec::new();
+    for table in &pipeline.tables {
+        tables.extend(tables::add(&mut builder, table, &of_points));
+    }
+    let Builder { problems, nodes, .. } = builder;
+    problems.finish(&pipeline.sources)?;
+    Ok(Plan { pipeline: pipeline.name.clone(), profile: pipeline.profile.clone(), nodes, tables, unshared })
+}
+
+pub(super) struct Builder<'b> {
+    pub(super) pipeline: &'b Pipeline,
+    pub(super) around: &'b Surroundings<'b>,
+    pub(super) problems: Problems,
+    nodes: Vec<Node>,
+    by_key: HashMap<ArtifactKey, NodeId>,
+    names: HashSet<String>,
+    /// For every stage its parameters as written, data sets not yet looked up.
+    base: Vec<Map<String, Value>>,
+    /// For every stage the axes that can reach it, its own or through its inputs.
+    pub(super) axes: Vec<Vec<usize>>,
+    /// For every stage the nodes made so far, by the values of those axes.
+    made: Vec<HashMap<Vec<usize>, Option<NodeId>>>,
+}
+
+impl<'b> Builder<'b> {
+    fn new(pipeline: &'b Pipeline, around: &'b Surroundings<'b>) -> Self {
+        let base = pipeline
+            .stages
+            .iter()
+            .map(|s| s.params.iter().map(|(k, n)| (k.name.clone(), n.value())).collect())
+            .collect();
+        Self {
+            pipeline,
+            around,
+            problems: Problems::default(),
+            nodes: Vec::new(),
+            by_key: HashMap::new(),
+            names: HashSet::new(),
+            base,
+            axes: reaching_axes(pipeline),
+            made: vec![HashMap::new(); pipeline.stages.len()],
+        }
+    }
+
+    /// Returns the node of a stage at a point, making it if no earlier point had the same values.
+    fn node(&mut self, stage: usize, point: &[usize], upstream: &[Option<NodeId>]) -> Option<NodeId> {
+        let values: Vec<usize> = self.axes[stage].iter().map(|a| point[*a]).collect();
+        if let Some(node) = self.made[stage].get(&values) {
+            return *node;
+        }
+        let node = self.make(stage, point, upstream);
+        self.made[stage].insert(values, node);
+        node
+    }
+
+    fn make(&mut self, stage: usize, point: &[usize], upstream: &[Option<NodeId>]) -> Option<NodeId> {
+        let pipeline = self.pipeline;
+        let used = &pipeline.stages[stage];
+        let written = self.written(stage, point)?;
+        let checked = self.checked(used, point, written)?;
+        let mut inputs = Vec::new();
+        for slot in used.def.inputs {
+            let wired = used.inputs.iter().find(|(s, _)| s.name == slot.name).map_or(&[][..], |(_, w)| w);
+            let wanted = slot.arity != Arity::Optional || checked.needs().contains(&slot.name);
+            if !wanted {
+                continue;
+            }
+            if wired.is_empty() && slot.arity == Arity::Optional {
+                self.unwired(used, point, slot.name, &checked);
+                return None;
+            }
+            for from in wired {
+                inputs.push(Edge { slot: slot.name, node: upstream[*from]? });
+            }
+        }
+        let tags = self.axes[stage].iter().map(|a| pipeline.sweep.axes[*a].tag(point[*a]));
+        let name = std::iter::once(used.name.name.clone()).chain(tags).collect::<Vec<_>>().join("/");
+        let params = self.with_digests(used, point, &checked)?;
+        Some(self.add(name, used.def, checked, params, inputs))
+    }
+
+    /// Adds a node, or finds the one with the same key.
+    pub(super) fn add(
+        &mut self,
+        mut name: String,
+        stage: &'static StageDef,
+        checked: Checked,
+        params: Map<String, Value>,
+        inputs: Vec<Edge>,
+    ) -> NodeId {
+        let ingredients = KeyInputs {
+            stage: stage.name.to_owned(),
+            version: stage.version,
+            variant: checked.variant().map(|(name, version)| KeyVariant { name: name.to_owned(), version }),
+            params,
+            inputs: inputs
+                .iter()
+                .map(|e| KeyInput { slot: e.slot.to_owned(), key: self.nodes[e.node.0].key })
+                .collect(),
+            profile: self.around.profile.clone(),
+        };
+        let key = ingredients.key();
+        if let Some(there) = self.by_key.get(&key) {
+            if self.nodes[there.0].name != name {
+                self.nodes[there.0].aliases.push(name);
+            }
+            return *there;
+        }
+        while !self.names.insert(name.clone()) {
+            name.push('~');
+        }
+        let id = NodeId(self.nodes.len());
+        self.by_key.insert(key, id);
+        self.nodes.push(Node { name, aliases: Vec::new(), stage, params: checked, inputs, ingredients, key });
+        id
+    }
+
+    /// Returns the parameters of a stage at a point, as written: data set, file, axes, `when`, `--set`.
+    fn written(&mut self, stage: usize, point: &[usize]) -> Option<Map<String, Value>> {
+        let used = &self.pipeline.stages[stage];
+        let mut written = self.base[stage].clone();
+        for setting in self.settings(used, point) {
+            written.insert(setting.param.clone(), setting.value.value());
+        }
+        if used.def.name != DATASET_STAGE {
+            return Some(written);
+        }
+        let Some(name) = written.shift_remove(DATASET_PARAM) else { return Some(written) };
+        let known = || self.pipeline.datasets.iter().map(|(k, _)| k.name.as_str());
+        let found = self.pipeline.datasets.iter().find(|(k, _)| name.as_str() == Some(&k.name));
+        let Some((_, dataset)) = found else {
+            let help = if known().next().is_none() {
+                "the pipeline has no `datasets`".to_owned()
+            } else {
+                nearest_help(name.as_str().unwrap_or_default(), known())
+            };
+            let span = self.span_of(used, point, DATASET_PARAM, false);
+            let shown = name.as_str().map_or(name.to_string(), str::to_owned);
+            self.problems.add(&span, format!("unknown data set `{shown}`"), Some(help));
+            return None;
+        };
+        let mut all: Map<_, _> = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
+        all.extend(written);
+        Some(all)
+    }
+
+    /// Settings that the sweep and the command line make on a stage at a point, the strongest last.
+    fn settings(&self, used: &'b StageUse, point: &[usize]) -> impl Iterator<Item = &'b Setting> + use<'b> {
+        let sweep = &self.pipeline.sweep;
+        let point = point.to_vec();
+        let of_axes = sweep.axes.iter().zip(point.clone()).flat_map(|(axis, value)| &axis.values[value].settings);
+        let of_when = sweep.when.iter().filter(move |w| holds(&w.matches, &point)).flat_map(|w| &w.settings);
+        of_axes.chain(of_when).chain(&self.pipeline.forced).filter(|s| s.stage == used.name.name)
+    }
+
+    fn checked(&mut self, used: &'b StageUse, point: &[usize], mut written: Map<String, Value>) -> Option<Checked> {
+        let mut result = used.def.check(&written);
+        // A relative path starts from the folder of the file that it is written in.
+        if let Ok(checked) = &result
+            && checked.files().any(|(_, path)| path.is_relative())
+        {
+            let files: Vec<_> = checked.files().map(|(name, path)| (name.to_owned(), path.to_owned())).collect();
+            for (name, path) in files {
+                let span = self.span_of(used, point, &name, false);
+                let full = self.pipeline.sources.folder(&span).join(path);
+                written.insert(name, full.display().to_string().into());
+            }
+            result = used.def.check(&written);
+        }
+        let found: Vec<params::Problem> = match result {
+            Ok(checked) => return Some(checked),
+            Err(found) => found,
+        };
+        for problem in found {
+            let span = self.span_of(used, point, &problem.param, problem.about_name);
+            self.problems.add(&span, format!("stage `{}`: {}", used.name.name, problem.message), problem.help);
+        }
+        None
+    }
+
+    fn unwired(&mut self, used: &'b StageUse, point: &[usize], slot: &str, checked: &Checked) {
+        let chooser = used.def.choice.map_or("", |c| c.param);
+        let span = self.span_of(used, point, chooser, false);
+        let who = checked.variant().map_or(used.def.name, |(name, _)| name);
+        let message = format!("`{who}` needs input `{slot}`, which stage `{}` does not wire", used.name.name);
+        let kind = used.def.inputs.iter().find(|s| s.name == slot).map(|s| s.kind);
+        let there = self.pipeline.stages.iter().find(|s| Some(s.def.output) == kind);
+        let maker = self.around.stages.iter().find(|s| Some(s.output) == kind);
+        let help = match (there, maker) {
+            (Some(stage), _) => format!("add `{slot}: {}` to the inputs of `{}`", stage.name.name, used.name.name),
+            (None, Some(maker)) => format!("insert stage `{}` and wire it to `{slot}`", maker.name),
+            (None, None) => format!("wire `{slot}`"),
+        };
+        self.problems.add(&span, message, Some(help));
+    }
+
+    /// Returns the parameters for the key: a file counts by its content.
+    fn with_digests(&mut self, used: &'b StageUse, point: &[usize], checked: &Checked) -> Option<Map<String, Value>> {
+        let mut params = checked.all().clone();
+        for (name, path) in checked.files() {
+            match (self.around.digest)(path) {
+                Ok(digest) => {
+                    params.insert(name.to_owned(), json!({ "blake3": digest }));
+                }
+                Err(error) => {
+                    let span = self.span_of(used, point, name, false);
+                    let help = "a relative path starts from the folder of the file it is written in";
+                    let message = format!("cannot read `{}`: {error}", path.display());
+                    self.problems.add_data(&span, message, Some(help.into()));
+                    return None;
+                }
+            }
+        }
+        Some(params)
+    }
+
+    /// Finds where a parameter of a stage at a point was written, strongest place first.
+    fn span_of(&self, used: &'b StageUse, point: &[usize], param: &str, name: bool) -> Span {
+        if let Some(setting) = self.settings(used, point).filter(|s| s.param == param).last() {
+            return if name { setting.span.clone() } else { setting.value.span.clone() };
+        }
+        let dataset = |p: &str| {
+            let named = self.settings(used, point).filter(|s| s.param == DATASET_PARAM).last().map(|s| s.value.value());
+            let named =
+                named.or_else(|| used.params.iter().find(|(k, _)| k.name == DATASET_PARAM).map(|(_, n)| n.value()))?;
+            let (key, set) = self.pipeline.datasets.iter().find(|(k, _)| named.as_str() == Some(&k.name))?;
+            let entry = set.entries().iter().find(|(k, _)| k.name == p);
+            Some(entry.map_or_else(|| key.span.clone(), |(k, n)| if name { k.span.clone() } else { n.span.clone() }))
+        };
+        let own = used.params.iter().find(|(k, _)| k.name == param);
+        own.map(|(k, n)| if name { k.span.clone() } else { n.span.clone() })
+            .or_else(|| dataset(param))
+            .unwrap_or_else(|| used.name.span.clone())
+    }
+}
+
+/// For every stage the axes whose values can change it or something above it.
+fn reaching_axes(pipeline: &Pipeline) -> Vec<Vec<usize>> {
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    for used in &pipeline.stages {
+        let sets = |settings: &[Setting]| settings.iter().any(|s| s.stage == used.name.name);
+        let mut axes: Vec<usize> = (0..pipeline.sweep.axes.len())
+            .filter(|a| pipeline.sweep.axes[*a].values.iter().any(|v| sets(&v.settings)))
+            .collect();
+        for when in pipeline.sweep.when.iter().filter(|w| sets(&w.settings)) {
+            axes.extend(when.matches.iter().map(|(axis, _)| *axis));
+        }
+        axes.extend(used.inputs.iter().flat_map(|(_, from)| from).flat_map(|f| all[*f].clone()));
+        axes.sort_unstable();
+        axes.dedup();
+        all.push(axes);
+    }
+    all
+}

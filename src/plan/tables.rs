@@ -1,0 +1,181 @@
+//! Turns a table of the pipeline into a `tabulate` node: which run stands in which cell.
+
+use std::collections::BTreeMap;
+
+use ppgnn_stages::contract::Kind;
+use ppgnn_stages::params::{list, nearest_help};
+use serde_json::{Map, Value, json};
+
+use super::build::Builder;
+use super::graph::{Edge, NodeId, TableNode};
+use crate::pipeline::{Axis, Key, TableEntry, holds};
+
+/// The stage that makes tables.
+const TABLE_STAGE: &str = "tabulate";
+/// The kind that it reads.
+const METRICS: Kind = Kind("metrics");
+
+/// For each cell its candidates, and for each candidate the nodes that are pooled.
+type Cells = BTreeMap<(Vec<usize>, Vec<usize>), BTreeMap<Vec<usize>, Vec<NodeId>>>;
+
+/// Adds the node of a table, or reports why it cannot be made.
+pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Option<NodeId>>]) -> Option<TableNode> {
+    let stage = builder.around.stages.iter().find(|d| d.name == TABLE_STAGE)?;
+    let from = metrics_stage(builder, table)?;
+    let sweep = &builder.pipeline.sweep;
+    let mut known = |keys: &[Key]| keys.iter().map(|k| sweep.known_axis(k, &mut builder.problems)).collect::<Vec<_>>();
+    let (rows, columns, pool) = (known(&table.rows), known(&table.columns), known(&table.pool));
+    let filter = sweep.matches(&table.filter, &mut builder.problems);
+    let (rows, columns, pool): (Vec<usize>, Vec<usize>, Vec<usize>) = (
+        rows.into_iter().collect::<Option<_>>()?,
+        columns.into_iter().collect::<Option<_>>()?,
+        pool.into_iter().collect::<Option<_>>()?,
+    );
+    let left = left_over(builder, from, &[&rows, &columns, &pool], &filter, table)?;
+
+    let mut cells = Cells::new();
+    let mut missing = false;
+    for (point, made) in sweep.points.iter().zip(of_points).filter(|(p, _)| holds(&filter, p)) {
+        let at = |axes: &[usize]| axes.iter().map(|a| point[*a]).collect::<Vec<_>>();
+        let Some(node) = made[from] else {
+            missing = true;
+            continue;
+        };
+        let pooled = cells.entry((at(&rows), at(&columns))).or_default().entry(at(&left)).or_default();
+        if !pooled.contains(&node) {
+            pooled.push(node);
+        }
+    }
+    if missing {
+        return None;
+    }
+    if cells.is_empty() {
+        builder.problems.add(
+            &table.name.span,
+            format!("no point of the sweep is in table `{}`", table.name.name),
+            None,
+        );
+        return None;
+    }
+    let (params, inputs) = params(&builder.pipeline.sweep.axes, table, &rows, &columns, &cells);
+    let checked = match stage.check(&params) {
+        Ok(checked) => checked,
+        Err(found) => {
+            for problem in found {
+                let written = table.params.iter().find(|(k, _)| k.name == problem.param);
+                let span = written.map_or(&table.name.span, |(_, n)| &n.span);
+                builder.problems.add(span, format!("table `{}`: {}", table.name.name, problem.message), problem.help);
+            }
+            return None;
+        }
+    };
+    let all = checked.all().clone();
+    let slot = stage.inputs.first()?.name;
+    let edges = inputs.into_iter().map(|node| Edge { slot, node }).collect();
+    let node = builder.add(format!("{TABLE_STAGE}/{}", table.name.name), stage, checked, all, edges);
+    Some(TableNode { name: table.name.name.clone(), node })
+}
+
+/// The stage whose metrics the table shows: the one it names, or the only one there is.
+fn metrics_stage(builder: &mut Builder, table: &TableEntry) -> Option<usize> {
+    let stages = &builder.pipeline.stages;
+    let able: Vec<usize> = (0..stages.len()).filter(|s| stages[*s].def.output == METRICS).collect();
+    let names = || able.iter().map(|s| stages[*s].name.name.as_str());
+    if let Some(from) = &table.from {
+        let found = able.iter().copied().find(|s| stages[*s].name.name == from.name);
+        if found.is_none() {
+            let message = format!("no stage `{}` that produces `{METRICS}`", from.name);
+            builder.problems.add(&from.span, message, Some(nearest_help(&from.name, names())));
+        }
+        return found;
+    }
+    if let [only] = able[..] {
+        return Some(only);
+    }
+    let (message, help) = if able.is_empty() {
+        ("no stage produces metrics for this table".to_owned(), "add an `evaluate` stage".to_owned())
+    } else {
+        (
+            format!("table `{}` does not say which stage it shows", table.name.name),
+            format!("add `from:` with one of {}", list(names())),
+        )
+    };
+    builder.problems.add(&table.name.span, message, Some(help));
+    None
+}
+
+/// Axes that reach the metrics but are neither shown, pooled nor fixed: `pick` chooses among their values.
+fn left_over(
+    builder: &mut Builder,
+    from: usize,
+    placed: &[&[usize]],
+    filter: &[(usize, Vec<usize>)],
+    table: &TableEntry,
+) -> Option<Vec<usize>> {
+    let fixed = |axis: usize| filter.iter().any(|(a, values)| *a == axis && values.len() == 1);
+    let axes = &builder.pipeline.sweep.axes;
+    let left: Vec<usize> = builder.axes[from]
+        .iter()
+        .copied()
+        .filter(|a| !placed.iter().any(|p| p.contains(a)) && !fixed(*a) && axes[*a].values.len() > 1)
+        .collect();
+    if left.is_empty() || table.params.iter().any(|(k, n)| k.name == "pick" && !n.is_null()) {
+        return Some(left);
+    }
+    let names = list(left.iter().map(|a| axes[*a].name.as_str()));
+    let message = format!(
+        "table `{}` would put several runs into one cell: {names} is neither a row nor a column",
+        table.name.name
+    );
+    let help = "add it to `rows` or `columns`, fix it under `where`, average over it with `pool`, or let `pick: val-accuracy` choose";
+    builder.problems.add(&table.name.span, message, Some(help.into()));
+    None
+}
+
+/// Writes the parameters of `tabulate`, and the nodes they refer to by position.
+fn params(
+    axes: &[Axis],
+    table: &TableEntry,
+    rows: &[usize],
+    columns: &[usize],
+    cells: &Cells,
+) -> (Map<String, Value>, Vec<NodeId>) {
+    let label = |of: &[usize], at: &[usize]| {
+        let words: Vec<&str> = of.iter().zip(at).map(|(a, v)| axes[*a].values[*v].label.as_str()).collect();
+        words.join(", ")
+    };
+    let title = |of: &[usize]| of.iter().map(|a| axes[*a].short.as_str()).collect::<Vec<_>>().join(", ");
+    let mut row_keys: Vec<&Vec<usize>> = cells.keys().map(|(r, _)| r).collect();
+    row_keys.dedup();
+    let mut column_keys: Vec<&Vec<usize>> = cells.keys().map(|(_, c)| c).collect();
+    column_keys.sort_unstable();
+    column_keys.dedup();
+    let mut inputs: Vec<NodeId> = Vec::new();
+    let mut position = std::collections::HashMap::new();
+    let mut specs = Vec::new();
+    for ((row, column), candidates) in cells {
+        let candidates: Vec<Vec<usize>> = candidates
+            .values()
+            .map(|nodes| {
+                let place = |n: &NodeId| {
+                    *position.entry(*n).or_insert_with(|| {
+                        inputs.push(*n);
+                        inputs.len() - 1
+                    })
+                };
+                nodes.iter().map(place).collect()
+            })
+            .collect();
+        let row = row_keys.binary_search(&row).unwrap_or(0);
+        let column = column_keys.binary_search(&column).unwrap_or(0);
+        specs.push(json!({"row": row, "column": column, "candidates": candidates}));
+    }
+    let mut params: Map<String, Value> = table.params.iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
+    params.entry("title").or_insert_with(|| table.name.name.clone().into());
+    params.insert("rows".into(), row_keys.iter().map(|r| label(rows, r)).collect());
+    params.insert("columns".into(), column_keys.iter().map(|c| label(columns, c)).collect());
+    params.insert("row-title".into(), title(rows).into());
+    params.insert("column-title".into(), title(columns).into());
+    params.insert("cells".into(), specs.into());
+    (params, inputs)
+}
