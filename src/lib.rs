@@ -2,3 +2,6 @@
 
 pub mod pipeline;
 pub mod plan;
+pub mod report;
+pub mod run;
+pub mod store;

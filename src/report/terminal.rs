@@ -1,0 +1,400 @@
+//! `Terminal`: the events of a run as lines for people, one for each node that ended.
+//!
+//! ```text
+//!       Cached [        ] evd        cora                     3f9ac2e81b07  (saved 41.2 s)
+//!          Ran [  12.8s ] train      cora/PP-GNN              a41d09cc5e12
+//!       Failed [   0.3s ] train      texas/PP-GNN             77e0b1f2c9aa
+//!      Summary 58 nodes: 41 cached, 16 ran, 1 failed; 3 not started; 9 m 02 s saved
+//! ```
+//!
+//! On a terminal, running nodes have progress bars; elsewhere a long node says every five seconds how far it is.
+//! Colour repeats what the words say. What cannot be written is dropped: a broken pipe is not an error.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use ppgnn_stages::contract::Progress;
+
+use crate::plan::ArtifactKey;
+use crate::run::{Event, EventSink, Failure, RunReport};
+
+use super::units::duration_text;
+
+const SAY_EVERY: Duration = Duration::from_secs(5);
+const BAR: &str = "     Running [{elapsed:>7} ] {prefix}  {bar:20} {pos}/{len} {wide_msg}";
+
+/// How to show a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// A line for every node that was cached or not started, not one for each stage.
+    pub verbose: bool,
+    /// Progress bars.
+    pub bars: bool,
+    /// Colour.
+    pub colour: bool,
+}
+
+impl Style {
+    /// The style that suits stderr and the environment (`NO_COLOR`, `TERM`).
+    pub fn for_stderr(verbose: bool) -> Self {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let bars = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        Self { verbose, bars, colour: bars && !set("NO_COLOR") }
+    }
+}
+
+/// A sink that shows a run to people.
+pub struct Terminal {
+    style: Style,
+    bars: MultiProgress,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    writer: Box<dyn Write + Send>,
+    running: HashMap<ArtifactKey, Running>,
+    /// Cached nodes not told of yet, by stage.
+    cached: BTreeMap<String, Cached>,
+    /// Skipped nodes not told of yet, by the node that failed.
+    skipped: BTreeMap<String, usize>,
+}
+
+struct Running {
+    begun: Instant,
+    said: Instant,
+    bar: Option<ProgressBar>,
+}
+
+#[derive(Default)]
+struct Cached {
+    count: usize,
+    saved_seconds: f64,
+    /// Name and key of the last one, which is shown if it is the only one.
+    last: Option<(String, ArtifactKey)>,
+}
+
+/// The word at the start of a line, with its colour.
+#[derive(Clone, Copy)]
+struct Word(&'static str, &'static str);
+
+const CACHED: Word = Word("Cached", "36");
+const RAN: Word = Word("Ran", "32");
+const RUNNING: Word = Word("Running", "36");
+const WAITING: Word = Word("Waiting", "33");
+const FAILED: Word = Word("Failed", "31");
+const SKIPPED: Word = Word("Not started", "33");
+const DAMAGED: Word = Word("Damaged", "33");
+const INTERRUPTED: Word = Word("Interrupted", "33");
+const SUMMARY: Word = Word("Summary", "1");
+
+impl Terminal {
+    /// Shows a run on stderr.
+    pub fn stderr(style: Style) -> Self {
+        Self::new(Box::new(io::stderr()), style)
+    }
+
+    /// Shows a run on `writer`; progress bars, if the style has them, still go to stderr.
+    pub fn new(writer: Box<dyn Write + Send>, style: Style) -> Self {
+        let target = if style.bars { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
+        let inner = Inner { writer, running: HashMap::new(), cached: BTreeMap::new(), skipped: BTreeMap::new() };
+        Self { style, bars: MultiProgress::with_draw_target(target), inner: Mutex::new(inner) }
+    }
+
+    fn print(&self, inner: &mut Inner, lines: &str) {
+        // Whoever reads this may be gone; the run goes on.
+        self.bars.suspend(|| {
+            let _ = inner.writer.write_all(lines.as_bytes()).and_then(|()| inner.writer.flush());
+        });
+    }
+
+    fn word(&self, word: Word) -> String {
+        let padded = format!("{:>12}", word.0);
+        if self.style.colour { format!("\x1b[1;{}m{padded}\x1b[0m", word.1) } else { padded }
+    }
+
+    fn line(&self, word: Word, seconds: Option<f64>, node: &str, key: ArtifactKey, note: &str) -> String {
+        let time = seconds.map_or(" ".repeat(8), |s| format!("{s:>6.1}s "));
+        let mut line = format!("{} [{time}] {}", self.word(word), columns(node, &key.short()));
+        if !note.is_empty() {
+            line += &format!("  ({note})");
+        }
+        line + "\n"
+    }
+
+    fn cached(&self, inner: &mut Inner, node: &str, key: ArtifactKey, saved_seconds: f64) {
+        if self.style.verbose {
+            let note = format!("saved {}", duration_text(saved_seconds));
+            let line = self.line(CACHED, None, node, key, &note);
+            return self.print(inner, &line);
+        }
+        let stage = node.split('/').next().unwrap_or_default();
+        let of_stage = inner.cached.entry(stage.to_owned()).or_default();
+        of_stage.count += 1;
+        of_stage.saved_seconds += saved_seconds;
+        of_stage.last = Some((node.to_owned(), key));
+    }
+
+    /// Tells what was gathered: cached nodes by stage, skipped nodes by culprit.
+    fn tell_gathered(&self, inner: &mut Inner) {
+        let mut lines = String::new();
+        for (stage, cached) in std::mem::take(&mut inner.cached) {
+            let note = format!("saved {}", duration_text(cached.saved_seconds));
+            match cached.last {
+                Some((node, key)) if cached.count == 1 => lines += &self.line(CACHED, None, &node, key, &note),
+                _ => {
+                    let many = columns(&format!("{stage}/{} nodes", cached.count), &" ".repeat(12));
+                    lines += &format!("{} [        ] {many}  ({note})\n", self.word(CACHED));
+                }
+            }
+        }
+        for (because, count) in std::mem::take(&mut inner.skipped) {
+            let nodes = if count == 1 { "1 node" } else { &format!("{count} nodes") };
+            let verb = if count == 1 { "needs" } else { "need" };
+            lines += &format!("{} {nodes} that {verb} {because}, which failed\n", self.word(SKIPPED));
+        }
+        if !lines.is_empty() {
+            self.print(inner, &lines);
+        }
+    }
+
+    fn started(&self, inner: &mut Inner, node: &str, key: ArtifactKey) {
+        let bar = self.style.bars.then(|| {
+            let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = self.bars.add(ProgressBar::no_length().with_style(style));
+            bar.set_prefix(columns(node, &key.short()));
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        let now = Instant::now();
+        inner.running.insert(key, Running { begun: now, said: now, bar });
+    }
+
+    fn progress(&self, inner: &mut Inner, node: &str, key: ArtifactKey, progress: &Progress) {
+        let Some(running) = inner.running.get_mut(&key) else { return };
+        if let Some(bar) = &running.bar {
+            bar.set_length(progress.total);
+            bar.set_position(progress.done);
+            bar.set_message(progress.note.clone());
+        } else if running.said.elapsed() >= SAY_EVERY {
+            running.said = Instant::now();
+            let seconds = running.begun.elapsed().as_secs_f64();
+            let note = format!("{}/{} {}", progress.done, progress.total, progress.note);
+            let line = self.line(RUNNING, Some(seconds), node, key, note.trim_end());
+            self.print(inner, &line);
+        }
+    }
+
+    fn ended(&self, inner: &mut Inner, key: ArtifactKey) {
+        if let Some(bar) = inner.running.remove(&key).and_then(|running| running.bar) {
+            bar.finish_and_clear();
+            self.bars.remove(&bar);
+        }
+    }
+
+    fn show(&self, inner: &mut Inner, event: &Event) {
+        match event {
+            Event::RunStarted { .. } => {}
+            Event::NodeCached { node, key, saved_seconds } => self.cached(inner, node, *key, *saved_seconds),
+            Event::NodeStarted { node, key, .. } => {
+                self.tell_gathered(inner);
+                self.started(inner, node, *key);
+            }
+            Event::NodeProgress { node, key, progress } => self.progress(inner, node, *key, progress),
+            Event::NodeWaiting { node, key } => {
+                let line = self.line(WAITING, None, node, *key, "another process is computing it");
+                self.print(inner, &line);
+            }
+            Event::NodeFinished { node, key, seconds, bytes_same, .. } => {
+                self.ended(inner, *key);
+                let note = match bytes_same {
+                    Some(true) => "the same bytes as before",
+                    Some(false) => "other bytes than before; the old ones are in quarantine",
+                    None => "",
+                };
+                let line = self.line(RAN, Some(*seconds), node, *key, note);
+                self.print(inner, &line);
+            }
+            Event::NodeFailed { node, key, seconds, failure } => {
+                self.ended(inner, *key);
+                let lines = self.line(FAILED, Some(*seconds), node, *key, "") + &explanation(failure);
+                self.print(inner, &lines);
+            }
+            Event::NodeSkipped { node, key, because } if self.style.verbose => {
+                let line = self.line(SKIPPED, None, node, *key, &format!("needs {because}, which failed"));
+                self.print(inner, &line);
+            }
+            Event::NodeSkipped { because, .. } => *inner.skipped.entry(because.clone()).or_default() += 1,
+            Event::ArtifactDamaged { node, key, what, moved_to } => {
+                let moved = moved_to.as_ref().map(|to| format!("; moved to {}", to.display())).unwrap_or_default();
+                let line = self.line(DAMAGED, None, node, *key, &format!("{what}{moved}"));
+                self.print(inner, &line);
+            }
+            Event::Interrupted { running } => {
+                let line = format!("{} stopping, {running} running\n", self.word(INTERRUPTED));
+                self.print(inner, &line);
+            }
+            Event::RunFinished { report } => {
+                // A node that gave up ends without an event of its own.
+                let open: Vec<_> = inner.running.keys().copied().collect();
+                open.into_iter().for_each(|key| self.ended(inner, key));
+                self.tell_gathered(inner);
+                let line = format!("{} {}\n", self.word(SUMMARY), summary(report));
+                self.print(inner, &line);
+            }
+        }
+    }
+}
+
+impl EventSink for Terminal {
+    fn event(&self, event: &Event) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.show(&mut inner, event);
+    }
+}
+
+/// Lays out a node: `train/cora/PP-GNN` is stage `train`, point `cora/PP-GNN`.
+fn columns(node: &str, last: &str) -> String {
+    let (stage, point) = node.split_once('/').unwrap_or((node, ""));
+    format!("{stage:<10} {point:<24} {last}")
+}
+
+/// Says in one line what happened.
+fn summary(report: &RunReport) -> String {
+    let plural = if report.needed == 1 { "" } else { "s" };
+    let mut text = format!("{} node{plural}: {} cached, {} ran", report.needed, report.cached, report.ran);
+    // Writing to a text cannot fail.
+    if report.failed > 0 {
+        let _ = write!(text, ", {} failed", report.failed);
+    }
+    if report.skipped > 0 {
+        let _ = write!(text, "; {} not started", report.skipped);
+    }
+    if report.saved_seconds > 0.0 {
+        let _ = write!(text, "; {} saved", duration_text(report.saved_seconds));
+    }
+    if report.interrupted {
+        text += "; interrupted";
+    }
+    text
+}
+
+/// Says why a node failed, a line for each cause.
+fn explanation(failure: &Failure) -> String {
+    let indent = " ".repeat(13);
+    let mut text = String::new();
+    for (i, error) in failure.errors.iter().enumerate() {
+        let word = if i == 0 { "error" } else { "cause" };
+        let _ = writeln!(text, "{indent}{word}: {}", error.trim_end().replace('\n', &format!("\n{indent}       ")));
+    }
+    if let Some(hint) = &failure.hint {
+        let _ = writeln!(text, "{indent} hint: {hint}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::FailureKind;
+    use std::sync::Arc;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn shown(style: Style, events: &[Event]) -> String {
+        let out = Shared::default();
+        let terminal = Terminal::new(Box::new(out.clone()), style);
+        events.iter().for_each(|event| terminal.event(event));
+        let bytes = out.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn key(digit: &str) -> ArtifactKey {
+        digit.repeat(64).parse().unwrap()
+    }
+
+    fn events() -> Vec<Event> {
+        let failure = Failure {
+            kind: FailureKind::Stage,
+            errors: vec!["loss is not a number".into(), "division by zero".into()],
+            hint: Some("lower `lr`".into()),
+        };
+        let report = RunReport {
+            nodes: 60,
+            needed: 6,
+            cached: 3,
+            ran: 1,
+            failed: 1,
+            skipped: 1,
+            saved_seconds: 542.0,
+            ..RunReport::default()
+        };
+        vec![
+            Event::NodeCached { node: "evd/cora".into(), key: key("3"), saved_seconds: 41.2 },
+            Event::NodeCached { node: "split/cora".into(), key: key("4"), saved_seconds: 0.1 },
+            Event::NodeCached { node: "split/texas".into(), key: key("5"), saved_seconds: 0.1 },
+            Event::NodeStarted { node: "train/cora/PP-GNN".into(), key: key("a"), threads: 1 },
+            Event::NodeFinished {
+                node: "train/cora/PP-GNN".into(),
+                key: key("a"),
+                seconds: 12.84,
+                bytes: 10,
+                bytes_same: None,
+            },
+            Event::NodeFailed { node: "train/texas/PP-GNN".into(), key: key("7"), seconds: 0.3, failure },
+            Event::NodeSkipped { node: "evaluate/texas".into(), key: key("8"), because: "train/texas/PP-GNN".into() },
+            Event::RunFinished { report },
+        ]
+    }
+
+    const PLAIN: Style = Style { verbose: false, bars: false, colour: false };
+
+    #[test]
+    fn a_run_is_told_in_columns() {
+        let expected = "\
+      Cached [        ] evd        cora                     333333333333  (saved 41.2 s)
+      Cached [        ] split      2 nodes                                (saved 0.2 s)
+         Ran [  12.8s ] train      cora/PP-GNN              aaaaaaaaaaaa
+      Failed [   0.3s ] train      texas/PP-GNN             777777777777
+             error: loss is not a number
+             cause: division by zero
+              hint: lower `lr`
+ Not started 1 node that needs train/texas/PP-GNN, which failed
+     Summary 6 nodes: 3 cached, 1 ran, 1 failed; 1 not started; 9 m 02 s saved
+";
+        assert_eq!(shown(PLAIN, &events()), expected);
+    }
+
+    #[test]
+    fn a_verbose_run_has_a_line_for_every_node() {
+        let text = shown(Style { verbose: true, ..PLAIN }, &events());
+        assert_eq!(text.matches("Cached [").count(), 3);
+        assert!(text.contains("Not started [        ] evaluate   texas"));
+    }
+
+    #[test]
+    fn colour_adds_nothing_but_colour() {
+        let coloured = shown(Style { colour: true, ..PLAIN }, &events());
+        assert!(coloured.contains("\x1b["));
+        let mut plain = String::new();
+        let mut rest = coloured.as_str();
+        while let Some((before, after)) = rest.split_once("\x1b[") {
+            plain += before;
+            rest = after.split_once('m').unwrap().1;
+        }
+        assert_eq!(plain + rest, shown(PLAIN, &events()));
+    }
+}

@@ -1,0 +1,179 @@
+//! `Event`: everything that can happen during a run. What becomes of it is the business of an [`EventSink`].
+
+use std::path::PathBuf;
+
+use ppgnn_stages::contract::Progress;
+use serde::Serialize;
+
+use crate::plan::{ArtifactKey, Node};
+
+use super::summary::RunReport;
+
+/// Something that happened during a run. The JSON names are stable.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Event {
+    /// A run begins.
+    RunStarted {
+        /// Name of the pipeline.
+        pipeline: String,
+        /// Name of the profile, if one was chosen.
+        profile: Option<String>,
+        /// Nodes in the plan.
+        nodes: usize,
+        /// Nodes that were asked for.
+        targets: usize,
+        /// Cores that may be busy at a time.
+        cores: usize,
+    },
+    /// A needed node is in the store.
+    NodeCached {
+        /// The node.
+        node: String,
+        /// Its key.
+        key: ArtifactKey,
+        /// What it took when it was computed.
+        saved_seconds: f64,
+    },
+    /// A node is being computed.
+    NodeStarted {
+        /// The node.
+        node: String,
+        /// Its key.
+        key: ArtifactKey,
+        /// Threads it may use.
+        threads: usize,
+    },
+    /// A node reports how far it has come.
+    NodeProgress {
+        /// The node.
+        node: String,
+        /// Its key.
+        key: ArtifactKey,
+        /// How far.
+        progress: Progress,
+    },
+    /// Another process is computing a node.
+    NodeWaiting {
+        /// The node.
+        node: String,
+        /// Its key.
+        key: ArtifactKey,
+    },
+    /// A node was computed and is in the store.
+    NodeFinished {
+        /// The node.
+        node: String,
+        /// Its key.
+        key: ArtifactKey,
+        /// How long the stage took.
+        seconds: f64,
+        /// Size of the artifact.
+        bytes: u64,
+        /// Whether the bytes are those of before; `None` if there were none.
+        bytes_same: Option<bool>,
+    },
+    /// A node could not be computed.
+    NodeFailed {
+        /// The node.
+        node: String,
+        /// Its key.
+        key: ArtifactKey,
+        /// How long it was tried.
+        seconds: f64,
+        /// Why.
+        failure: Failure,
+    },
+    /// A needed node will not be computed because another one failed.
+    NodeSkipped {
+        /// The node.
+        node: String,
+        /// Its key.
+        key: ArtifactKey,
+        /// The node that failed.
+        because: String,
+    },
+    /// An artifact in the store was not what was written. It counts as a miss.
+    ArtifactDamaged {
+        /// The node.
+        node: String,
+        /// Its key.
+        key: ArtifactKey,
+        /// What is wrong with it.
+        what: String,
+        /// Where it is now, if it could be moved.
+        moved_to: Option<PathBuf>,
+    },
+    /// The run was asked to stop.
+    Interrupted {
+        /// Nodes that were being computed.
+        running: usize,
+    },
+    /// The run is over.
+    RunFinished {
+        /// What happened.
+        report: RunReport,
+    },
+}
+
+/// Why a node failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Failure {
+    /// What to make of it.
+    pub kind: FailureKind,
+    /// The message, then its causes.
+    pub errors: Vec<String>,
+    /// What a person can do about it, if that is known.
+    pub hint: Option<String>,
+}
+
+/// The sorts of failure that a caller tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// The stage reported an error.
+    Stage,
+    /// Data outside the store is missing, changed or not what it should be.
+    Data,
+    /// The stage panicked.
+    Panic,
+    /// The store could not be read or written; the run stops.
+    Store,
+}
+
+impl Failure {
+    /// Describes an error with its causes.
+    pub(super) fn new(kind: FailureKind, error: &dyn std::error::Error, hint: Option<&str>) -> Self {
+        let causes = std::iter::successors(Some(error), |e| e.source());
+        let mut errors: Vec<String> = causes.map(ToString::to_string).collect();
+        // A transparent error repeats the text of its cause.
+        errors.dedup();
+        Self { kind, errors, hint: hint.map(str::to_owned) }
+    }
+}
+
+/// Receives the events of a run, from several threads.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use ppgnn::run::{Event, EventSink};
+///
+/// struct Count(AtomicUsize);
+/// impl EventSink for Count {
+///     fn event(&self, event: &Event) {
+///         if let Event::NodeFinished { .. } = event {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+/// ```
+pub trait EventSink: Sync {
+    /// Takes one event.
+    fn event(&self, event: &Event);
+}
+
+/// Name and key of a node, as events carry them.
+pub(super) fn label(node: &Node) -> (String, ArtifactKey) {
+    (node.name.clone(), node.key)
+}

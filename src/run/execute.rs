@@ -1,0 +1,286 @@
+//! Walks a plan with a fixed number of cores: from the targets back to what is in the store, then forward again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use crate::plan::{NodeId, Plan};
+use crate::store::{Store, StoreError};
+
+use super::event::{Event, EventSink, Failure, FailureKind, label};
+use super::schedule::{Schedule, Start, State};
+use super::summary::{FailedNode, RunReport};
+use super::work::{Outcome, Work, panic_failure, panic_text};
+
+/// How often the wish to stop is looked at, and other processes are asked about their nodes.
+const TICK: Duration = Duration::from_millis(25);
+
+/// What to run, and how.
+#[derive(Clone, Debug)]
+pub struct RunOptions<'a> {
+    /// The nodes asked for.
+    pub targets: Vec<NodeId>,
+    /// How many cores may be busy at a time.
+    pub cores: usize,
+    /// Whether the first failure ends the run.
+    pub fail_fast: bool,
+    /// Nodes to compute even if they are in the store.
+    pub force: Vec<NodeId>,
+    /// Set from outside when the run should stop.
+    pub cancel: &'a AtomicBool,
+}
+
+/// Why a run could not begin. Failures of nodes are in the [`RunReport`].
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The store could not be held.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A node was asked for that the plan does not have.
+    #[error("the plan has no node {index}")]
+    NoSuchNode {
+        /// Its position.
+        index: usize,
+    },
+}
+
+/// Computes what the targets need and the store does not have.
+///
+/// A failed node stops only what depends on it, unless `fail_fast` is set or the store itself failed. Nodes that
+/// finished stay in the store whatever happens later.
+///
+/// # Errors
+/// When the run could not begin.
+pub fn execute(
+    plan: &Plan,
+    store: &Store,
+    options: &RunOptions<'_>,
+    sink: &dyn EventSink,
+) -> Result<RunReport, RunError> {
+    let begun = Instant::now();
+    let unknown = |id: &&NodeId| id.0 >= plan.nodes.len();
+    if let Some(id) = options.targets.iter().chain(&options.force).find(unknown) {
+        return Err(RunError::NoSuchNode { index: id.0 });
+    }
+    let _in_use = store.hold()?;
+    sink.event(&Event::RunStarted {
+        pipeline: plan.pipeline.clone(),
+        profile: plan.profile.clone(),
+        nodes: plan.nodes.len(),
+        targets: options.targets.len(),
+        cores: options.cores.max(1),
+    });
+    let work = Work { plan, store, sink, stop: AtomicBool::new(false), damaged: AtomicUsize::new(0) };
+    let mut run = Run {
+        work: &work,
+        options,
+        schedule: Schedule::new(plan, &options.targets, &options.force, options.cores),
+        saved: vec![0.0; plan.nodes.len()],
+        waited: vec![false; plan.nodes.len()],
+        failures: Vec::new(),
+        culprit: None,
+        interrupted: false,
+    };
+    thread::scope(|scope| run.drive(scope));
+    let report = run.finish(begun.elapsed().as_secs_f64());
+    sink.event(&Event::RunFinished { report: report.clone() });
+    Ok(report)
+}
+
+/// Something that ended.
+struct Ended {
+    start: Start,
+    seconds: f64,
+    outcome: Outcome,
+}
+
+struct Run<'r> {
+    work: &'r Work<'r>,
+    options: &'r RunOptions<'r>,
+    schedule: Schedule<'r>,
+    saved: Vec<f64>,
+    /// Nodes of which was told that another process has them.
+    waited: Vec<bool>,
+    failures: Vec<(NodeId, Failure)>,
+    /// The failure that ended the run.
+    culprit: Option<NodeId>,
+    interrupted: bool,
+}
+
+impl<'r> Run<'r> {
+    fn drive<'s>(&mut self, scope: &'s Scope<'s, '_>)
+    where
+        'r: 's,
+    {
+        let (sender, receiver) = channel();
+        loop {
+            self.look_at_cancel();
+            while let Some(start) = self.schedule.next_start() {
+                self.spawn(scope, start, &sender);
+            }
+            self.tell_skipped();
+            if self.schedule.is_over() {
+                break;
+            }
+            if let Ok(ended) = receiver.recv_timeout(TICK) {
+                self.take(ended);
+                receiver.try_iter().for_each(|ended| self.take(ended));
+            }
+            self.ask_others();
+        }
+    }
+
+    /// Starts a thread for one lookup or one computation.
+    fn spawn<'s>(&self, scope: &'s Scope<'s, '_>, start: Start, sender: &Sender<Ended>)
+    where
+        'r: 's,
+    {
+        let work = self.work;
+        let to_worker = sender.clone();
+        let worker = move || {
+            let begun = Instant::now();
+            // A panic outside of a stage, such as in an event sink, must not leave the run waiting forever.
+            let outcome = catch_unwind(AssertUnwindSafe(|| match start {
+                Start::Check(id) => work.check(id),
+                Start::Compute { id, threads, forced } => work.compute(id, threads, forced),
+            }));
+            let outcome = outcome.unwrap_or_else(|payload| {
+                Outcome::Failed(panic_failure("engine", &panic_text(payload.as_ref())))
+            });
+            // The receiver outlives every worker.
+            let _ = to_worker.send(Ended { start, seconds: begun.elapsed().as_secs_f64(), outcome });
+        };
+        if let Err(error) = thread::Builder::new().name("node".to_owned()).spawn_scoped(scope, worker) {
+            let errors = vec!["cannot start a thread".to_owned(), error.to_string()];
+            let hint = Some("use fewer cores, or raise the limit on threads".to_owned());
+            let failure = Failure { kind: FailureKind::Store, errors, hint };
+            let _ = sender.send(Ended { start, seconds: 0.0, outcome: Outcome::Failed(failure) });
+        }
+    }
+    /// Books what a worker brought back.
+    fn take(&mut self, ended: Ended) {
+        self.schedule.ended(ended.start);
+        let (Start::Check(id) | Start::Compute { id, .. }) = ended.start;
+        let (node, key) = label(self.work.plan.node(id));
+        match ended.outcome {
+            Outcome::Cached { saved_seconds } => {
+                self.saved[id.0] = saved_seconds;
+                self.schedule.cached(id);
+                self.tell(Event::NodeCached { node, key, saved_seconds });
+            }
+            Outcome::Missing => self.schedule.missing(id),
+            Outcome::Busy => {
+                self.schedule.busy(id, Instant::now());
+                if !std::mem::replace(&mut self.waited[id.0], true) {
+                    self.tell(Event::NodeWaiting { node, key });
+                }
+            }
+            Outcome::InputsLost(lost) => {
+                if !self.schedule.inputs_lost(id, &lost) {
+                    self.fail(id, ended.seconds, lost_failure(self.work.plan, &lost));
+                }
+            }
+            Outcome::Finished { seconds, bytes, bytes_same } => {
+                self.schedule.done(id);
+                self.tell(Event::NodeFinished { node, key, seconds, bytes, bytes_same });
+            }
+            Outcome::Cancelled => self.schedule.cancelled(id),
+            Outcome::Failed(failure) => self.fail(id, ended.seconds, failure),
+        }
+    }
+
+    fn fail(&mut self, id: NodeId, seconds: f64, failure: Failure) {
+        let (node, key) = label(self.work.plan.node(id));
+        self.tell(Event::NodeFailed { node, key, seconds, failure: failure.clone() });
+        // A store that fails once will fail for every node.
+        if (self.options.fail_fast || failure.kind == FailureKind::Store) && self.culprit.is_none() {
+            self.culprit = Some(id);
+            self.stop();
+        }
+        self.failures.push((id, failure));
+        self.schedule.failed(id);
+    }
+
+    fn look_at_cancel(&mut self) {
+        if !self.interrupted && self.options.cancel.load(Ordering::Relaxed) {
+            self.interrupted = true;
+            self.stop();
+            self.tell(Event::Interrupted { running: self.schedule.computing() });
+        }
+    }
+
+    fn stop(&mut self) {
+        self.work.stop.store(true, Ordering::Relaxed);
+        self.schedule.stop();
+    }
+
+    /// Asks about the nodes that other processes have.
+    fn ask_others(&mut self) {
+        let now = Instant::now();
+        for id in self.schedule.due(now) {
+            // If asking fails, the claim that follows fails too, and says why.
+            match self.work.store.is_claimed(&self.work.plan.node(id).key) {
+                Ok(true) => self.schedule.still_busy(id, now),
+                Ok(false) | Err(_) => self.schedule.released(id),
+            }
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        self.work.sink.event(&event);
+    }
+
+    fn tell_skipped(&mut self) {
+        for (id, culprit) in self.schedule.take_skipped() {
+            let (node, key) = label(self.work.plan.node(id));
+            let because = self.work.plan.node(culprit).name.clone();
+            self.tell(Event::NodeSkipped { node, key, because });
+        }
+    }
+
+    fn finish(mut self, seconds: f64) -> RunReport {
+        if let Some(culprit) = self.culprit {
+            self.schedule.skip_rest(culprit);
+            self.tell_skipped();
+        }
+        let states = self.schedule.states();
+        let count = |wanted: fn(&State) -> bool| states.iter().filter(|state| wanted(state)).count();
+        let unneeded = count(|s| *s == State::Idle);
+        let needed = states.len() - unneeded;
+        let cached = count(|s| *s == State::Cached);
+        let ran = count(|s| *s == State::Done);
+        let failed = count(|s| *s == State::Failed);
+        let saved = self.saved.iter().zip(states).filter(|(_, state)| **state == State::Cached);
+        self.failures.sort_by_key(|(id, _)| *id);
+        let failed_node = |(id, failure)| {
+            let (node, key) = label(self.work.plan.node(id));
+            FailedNode { node, key, failure }
+        };
+        RunReport {
+            nodes: states.len(),
+            needed,
+            cached,
+            ran,
+            failed,
+            skipped: needed - cached - ran - failed,
+            unneeded,
+            damaged: self.work.damaged.load(Ordering::Relaxed),
+            // A wish to stop that came when all was done has stopped nothing.
+            interrupted: self.interrupted && needed > cached + ran + failed,
+            seconds,
+            saved_seconds: saved.map(|(seconds, _)| seconds).sum(),
+            failures: self.failures.into_iter().map(failed_node).collect(),
+        }
+    }
+}
+
+fn lost_failure(plan: &Plan, lost: &[NodeId]) -> Failure {
+    let names: Vec<_> = lost.iter().map(|id| format!("`{}`", plan.node(*id).name)).collect();
+    Failure {
+        kind: FailureKind::Stage,
+        errors: vec![format!("input {} was damaged again and again", names.join(", "))],
+        hint: Some("check the disk, and whether something else writes into the store".to_owned()),
+    }
+}

@@ -1,0 +1,13 @@
+//! Runs: which nodes are needed, computing them side by side, and telling what happens.
+
+mod demand;
+mod event;
+mod execute;
+mod schedule;
+mod summary;
+mod work;
+
+pub use demand::{NodeState, demand};
+pub use event::{Event, EventSink, Failure, FailureKind};
+pub use execute::{RunError, RunOptions, execute};
+pub use summary::{FailedNode, RunReport};

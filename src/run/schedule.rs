@@ -1,0 +1,301 @@
+//! The state of every node during a run, and which one to start next. Pure bookkeeping: no threads, no files.
+//!
+//! ```text
+//! Idle ─► Checking ─► Cached                       found in the store, every byte checked
+//!             │
+//!             └─► Blocked ─► Ready ─► Running ─► Done | Failed
+//!                    ▲                   ├─► Waiting ─► Checking      another process has it
+//!                    └───────────────────┘                            an input was lost
+//! ```
+//!
+//! A forced node skips `Checking`. A node that needs a failed one is `Skipped`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::plan::{NodeId, Plan};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// How often a node may find an input damaged before it is given up.
+const PATIENCE: u8 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing needs it, as far as is known.
+    Idle,
+    /// To be looked up in the store.
+    Checking,
+    /// To be computed when its inputs are there.
+    Blocked,
+    /// To be computed now.
+    Ready,
+    /// Being computed.
+    Running,
+    /// Being computed by another process.
+    Waiting,
+    /// Found in the store.
+    Cached,
+    /// Computed.
+    Done,
+    /// Could not be computed.
+    Failed,
+    /// Will not be computed because that node failed.
+    Skipped(NodeId),
+}
+
+/// What to start next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Look a node up.
+    Check(NodeId),
+    /// Compute a node.
+    Compute { id: NodeId, threads: usize, forced: bool },
+}
+
+struct Wait {
+    next: Instant,
+    pause: Duration,
+}
+
+pub(super) struct Schedule<'p> {
+    plan: &'p Plan,
+    dependants: Vec<Vec<NodeId>>,
+    states: Vec<State>,
+    forced: Vec<bool>,
+    losses: Vec<u8>,
+    to_check: BTreeSet<NodeId>,
+    ready: BTreeSet<NodeId>,
+    waiting: BTreeMap<NodeId, Wait>,
+    newly_skipped: Vec<(NodeId, NodeId)>,
+    checks_running: usize,
+    computing: usize,
+    free: usize,
+    stopped: bool,
+}
+
+impl<'p> Schedule<'p> {
+    pub(super) fn new(plan: &'p Plan, targets: &[NodeId], force: &[NodeId], cores: usize) -> Self {
+        let mut dependants = vec![Vec::new(); plan.nodes.len()];
+        for (id, node) in plan.iter() {
+            node.inputs.iter().for_each(|edge| dependants[edge.node.0].push(id));
+        }
+        let mut schedule = Self {
+            plan,
+            dependants,
+            states: vec![State::Idle; plan.nodes.len()],
+            forced: vec![false; plan.nodes.len()],
+            losses: vec![0; plan.nodes.len()],
+            to_check: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            newly_skipped: Vec::new(),
+            checks_running: 0,
+            computing: 0,
+            free: cores.max(1),
+            stopped: false,
+        };
+        force.iter().for_each(|id| schedule.forced[id.0] = true);
+        targets.iter().chain(force).for_each(|id| schedule.request(*id));
+        schedule
+    }
+
+    /// Returns what to start now, if anything, and counts its cores as busy.
+    ///
+    /// Nothing is computed while lookups are open: they are short, and what they find decides how the cores are
+    /// shared out.
+    pub(super) fn next_start(&mut self) -> Option<Start> {
+        if self.stopped || self.free == 0 {
+            return None;
+        }
+        if let Some(id) = self.to_check.pop_first() {
+            self.free -= 1;
+            self.checks_running += 1;
+            return Some(Start::Check(id));
+        }
+        if self.checks_running > 0 {
+            return None;
+        }
+        let threads = (self.free / self.ready.len().max(1)).max(1);
+        let id = self.ready.pop_first()?;
+        self.states[id.0] = State::Running;
+        self.free -= threads;
+        self.computing += 1;
+        Some(Start::Compute { id, threads, forced: self.forced[id.0] })
+    }
+
+    /// Takes back the cores of something that was started.
+    pub(super) fn ended(&mut self, start: Start) {
+        match start {
+            Start::Check(_) => {
+                self.checks_running -= 1;
+                self.free += 1;
+            }
+            Start::Compute { threads, .. } => {
+                self.computing -= 1;
+                self.free += threads;
+            }
+        }
+    }
+
+    pub(super) fn cached(&mut self, id: NodeId) {
+        self.present(id, State::Cached);
+    }
+
+    pub(super) fn done(&mut self, id: NodeId) {
+        // Forcing is done once, even if the artifact is lost later in the run.
+        self.forced[id.0] = false;
+        self.present(id, State::Done);
+    }
+
+    /// The node must be computed.
+    pub(super) fn missing(&mut self, id: NodeId) {
+        self.states[id.0] = State::Blocked;
+        for edge in &self.plan.node(id).inputs {
+            self.request(edge.node);
+        }
+        self.settle(id);
+    }
+
+    /// Another process is computing the node.
+    pub(super) fn busy(&mut self, id: NodeId, now: Instant) {
+        self.states[id.0] = State::Waiting;
+        if !self.stopped {
+            self.waiting.insert(id, Wait { next: now + FIRST_PAUSE, pause: FIRST_PAUSE });
+        }
+    }
+
+    /// Returns the nodes in the hands of other processes that should be asked about now.
+    pub(super) fn due(&self, now: Instant) -> Vec<NodeId> {
+        self.waiting.iter().filter(|(_, wait)| wait.next <= now).map(|(id, _)| *id).collect()
+    }
+
+    /// The other process still has it: ask again a little later.
+    pub(super) fn still_busy(&mut self, id: NodeId, now: Instant) {
+        if let Some(wait) = self.waiting.get_mut(&id) {
+            wait.pause = (wait.pause * 3 / 2).min(LONGEST_PAUSE);
+            wait.next = now + wait.pause;
+        }
+    }
+
+    /// The other process is through with it, or gone.
+    pub(super) fn released(&mut self, id: NodeId) {
+        self.waiting.remove(&id);
+        self.states[id.0] = State::Idle;
+        self.request(id);
+    }
+
+    /// Inputs that were there are not there any more. Returns whether to try again.
+    pub(super) fn inputs_lost(&mut self, id: NodeId, lost: &[NodeId]) -> bool {
+        self.losses[id.0] += 1;
+        if self.losses[id.0] > PATIENCE {
+            return false;
+        }
+        for input in lost {
+            if self.is_present(*input) {
+                self.states[input.0] = State::Idle;
+            }
+        }
+        self.missing(id);
+        true
+    }
+
+    /// The node failed; what needs it is skipped.
+    pub(super) fn failed(&mut self, id: NodeId) {
+        self.states[id.0] = State::Failed;
+        self.settle_dependants(id);
+    }
+
+    /// The node gave up because the run was asked to stop.
+    pub(super) fn cancelled(&mut self, id: NodeId) {
+        self.states[id.0] = State::Blocked;
+    }
+
+    /// Starts nothing any more; what runs may end.
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+        self.waiting.clear();
+    }
+
+    /// Returns how many nodes are being computed.
+    pub(super) fn computing(&self) -> usize {
+        self.computing
+    }
+
+    /// Returns whether nothing runs and nothing is waited for. To be asked after [`Schedule::next_start`] gave `None`.
+    pub(super) fn is_over(&self) -> bool {
+        self.checks_running == 0 && self.computing == 0 && self.waiting.is_empty()
+    }
+
+    /// Takes the nodes skipped since the last call, each with the node that failed.
+    pub(super) fn take_skipped(&mut self) -> Vec<(NodeId, NodeId)> {
+        std::mem::take(&mut self.newly_skipped)
+    }
+
+    /// Skips every needed node that has not ended, because of one that failed.
+    pub(super) fn skip_rest(&mut self, culprit: NodeId) {
+        for index in 0..self.states.len() {
+            if self.is_open(NodeId(index)) {
+                self.states[index] = State::Skipped(culprit);
+                self.newly_skipped.push((NodeId(index), culprit));
+            }
+        }
+    }
+
+    pub(super) fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    fn is_open(&self, id: NodeId) -> bool {
+        use State::{Blocked, Checking, Ready, Running, Waiting};
+        matches!(self.states[id.0], Checking | Blocked | Ready | Running | Waiting)
+    }
+
+    fn is_present(&self, id: NodeId) -> bool {
+        matches!(self.states[id.0], State::Cached | State::Done)
+    }
+
+    fn request(&mut self, id: NodeId) {
+        if self.states[id.0] != State::Idle {
+            return;
+        }
+        if self.forced[id.0] {
+            self.missing(id);
+        } else {
+            self.states[id.0] = State::Checking;
+            self.to_check.insert(id);
+        }
+    }
+
+    fn present(&mut self, id: NodeId, state: State) {
+        self.states[id.0] = state;
+        self.settle_dependants(id);
+    }
+
+    fn settle_dependants(&mut self, id: NodeId) {
+        for index in 0..self.dependants[id.0].len() {
+            self.settle(self.dependants[id.0][index]);
+        }
+    }
+
+    /// Moves a blocked node on if its inputs allow it, or skips it if one of them failed.
+    fn settle(&mut self, id: NodeId) {
+        if self.states[id.0] != State::Blocked {
+            return;
+        }
+        let inputs = || self.plan.node(id).inputs.iter().map(|edge| edge.node);
+        let culprit = inputs().find_map(|input| match self.states[input.0] {
+            State::Failed => Some(input),
+            State::Skipped(culprit) => Some(culprit),
+            _ => None,
+        });
+        if let Some(culprit) = culprit {
+            self.states[id.0] = State::Skipped(culprit);
+            self.newly_skipped.push((id, culprit));
+            self.settle_dependants(id);
+        } else if inputs().all(|input| self.is_present(input)) {
+            self.states[id.0] = State::Ready;
+            self.ready.insert(id);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `RunReport`: hits, misses, failures, time spent and time saved.
+
+use serde::Serialize;
+
+use crate::plan::ArtifactKey;
+
+use super::event::{Failure, FailureKind};
+
+/// What happened in a run. `needed` is the sum of `cached`, `ran`, `failed` and `skipped`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunReport {
+    /// Nodes in the plan.
+    pub nodes: usize,
+    /// Nodes that the targets needed.
+    pub needed: usize,
+    /// Needed nodes that were in the store, or that another process put there meanwhile.
+    pub cached: usize,
+    /// Nodes computed.
+    pub ran: usize,
+    /// Nodes that failed.
+    pub failed: usize,
+    /// Needed nodes that were not started or not finished.
+    pub skipped: usize,
+    /// Nodes that nothing needed.
+    pub unneeded: usize,
+    /// Artifacts that were found damaged.
+    pub damaged: usize,
+    /// Whether the run was asked to stop before its end.
+    pub interrupted: bool,
+    /// How long the run took.
+    pub seconds: f64,
+    /// What the cached nodes took when they were computed.
+    pub saved_seconds: f64,
+    /// The failed nodes in plan order.
+    pub failures: Vec<FailedNode>,
+}
+
+/// A node that failed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FailedNode {
+    /// Its name.
+    pub node: String,
+    /// Its key.
+    pub key: ArtifactKey,
+    /// Why.
+    pub failure: Failure,
+}
+
+impl RunReport {
+    /// Returns whether every needed node is in the store now.
+    pub fn is_complete(&self) -> bool {
+        self.failed == 0 && self.skipped == 0
+    }
+
+    /// Returns whether a node failed in a given way.
+    pub fn failed_by(&self, kind: FailureKind) -> bool {
+        self.failures.iter().any(|f| f.failure.kind == kind)
+    }
+}

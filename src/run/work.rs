@@ -1,0 +1,213 @@
+//! What a worker does with one node: look it up, or claim it, run its stage and commit the result.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use ppgnn_stages::contract::{ArtifactError, InputDir, Job, Progress, ProgressSink, StageError};
+use serde_json::Value;
+
+use crate::plan::{Node, NodeId, Plan};
+use crate::store::{ArtifactRef, Claim, Integrity, Made, Opened, Store, StoreError, hint_for, stops_everything};
+
+use super::event::{Event, EventSink, Failure, FailureKind, label};
+
+/// What a worker needs to know of the run.
+pub(super) struct Work<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) store: &'a Store,
+    pub(super) sink: &'a dyn EventSink,
+    /// Set when running stages should give up.
+    pub(super) stop: AtomicBool,
+    /// Damaged artifacts found so far.
+    pub(super) damaged: AtomicUsize,
+}
+
+/// What came of it.
+pub(super) enum Outcome {
+    Cached { saved_seconds: f64 },
+    Missing,
+    Busy,
+    InputsLost(Vec<NodeId>),
+    Finished { seconds: f64, bytes: u64, bytes_same: Option<bool> },
+    Cancelled,
+    Failed(Failure),
+}
+
+impl Work<'_> {
+    /// Looks a node up in the store.
+    pub(super) fn check(&self, id: NodeId) -> Outcome {
+        let node = self.plan.node(id);
+        match self.store.open_artifact(&node.key, node.stage.name) {
+            Ok(opened) => self.take_note(node, opened),
+            Err(error) => Outcome::Failed(store_failure(&error)),
+        }
+    }
+
+    /// Computes a node, unless somebody else does or has done so.
+    pub(super) fn compute(&self, id: NodeId, threads: usize, forced: bool) -> Outcome {
+        self.try_compute(id, threads, forced).unwrap_or_else(|error| Outcome::Failed(store_failure(&error)))
+    }
+
+    fn try_compute(&self, id: NodeId, threads: usize, forced: bool) -> Result<Outcome, StoreError> {
+        let node = self.plan.node(id);
+        let Claim::Held(claim) = self.store.claim(&node.key)? else { return Ok(Outcome::Busy) };
+        if !forced {
+            // Another process may have finished it between our lookup and our claim.
+            let found = self.take_note(node, self.store.open_claimed(&claim, node.stage.name)?);
+            if !matches!(found, Outcome::Missing) {
+                return Ok(found);
+            }
+        }
+        let inputs = match self.open_inputs(node)? {
+            Ok(inputs) => inputs,
+            Err(lost) => return Ok(Outcome::InputsLost(lost)),
+        };
+        let pending = self.store.begin(&claim)?;
+        let (name, key) = label(node);
+        self.sink.event(&Event::NodeStarted { node: name, key, threads });
+        let begun = Instant::now();
+        let ran = self.run_stage(node, &inputs, threads, pending.dir());
+        let seconds = begun.elapsed().as_secs_f64();
+        if let Err(problem) = ran {
+            return self.problem(node, &inputs, problem, pending.dir());
+        }
+        let made = Made { node: node.name.clone(), ingredients: node.ingredients.clone(), seconds, threads };
+        let committed = pending.commit(made)?;
+        let bytes = committed.entry.manifest.bytes();
+        Ok(Outcome::Finished { seconds, bytes, bytes_same: committed.bytes_same })
+    }
+
+    /// Turns what the store says into an outcome, and tells about damage.
+    fn take_note(&self, node: &Node, opened: Opened) -> Outcome {
+        match opened {
+            Opened::Hit(entry) => Outcome::Cached { saved_seconds: entry.manifest.seconds },
+            Opened::Miss => Outcome::Missing,
+            Opened::Damaged { what, moved_to } => {
+                self.damaged.fetch_add(1, Ordering::Relaxed);
+                let (node, key) = label(node);
+                self.sink.event(&Event::ArtifactDamaged { node, key, what, moved_to });
+                Outcome::Missing
+            }
+        }
+    }
+
+    /// Opens the inputs of a node, or says which are not there any more.
+    fn open_inputs(&self, node: &Node) -> Result<Result<Vec<InputDir>, Vec<NodeId>>, StoreError> {
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        let mut lost = Vec::new();
+        for edge in &node.inputs {
+            let input = self.plan.node(edge.node);
+            match self.store.open_artifact(&input.key, input.stage.name)? {
+                Opened::Hit(entry) => {
+                    inputs.push(InputDir { slot: edge.slot, key: input.key.to_string(), dir: entry.dir });
+                }
+                other => {
+                    self.take_note(input, other);
+                    lost.push(edge.node);
+                }
+            }
+        }
+        Ok(if lost.is_empty() { Ok(inputs) } else { Err(lost) })
+    }
+
+    /// Runs the stage in a thread pool of its own size, which nested parallel loops then use as well.
+    fn run_stage(&self, node: &Node, inputs: &[InputDir], threads: usize, dir: &Path) -> Result<(), Problem> {
+        // As much stack as a main thread has: numerical code may recurse.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
+        let pool = pool.map_err(|e| Problem::Threads(e.to_string()))?;
+        let progress = Forward { node, sink: self.sink };
+        let job = Job { inputs, threads, progress: &progress, cancel: &self.stop, variant: &Value::Null };
+        let run = || pool.install(|| node.stage.run(&node.params, &job, dir));
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(result) => result.map_err(Problem::Stage),
+            Err(payload) => Err(Problem::Panic(panic_text(payload.as_ref()))),
+        }
+    }
+
+    /// Says what a failed stage means for the run.
+    fn problem(&self, node: &Node, inputs: &[InputDir], problem: Problem, dir: &Path) -> Result<Outcome, StoreError> {
+        let error = match problem {
+            Problem::Threads(text) => {
+                let hint = Some("use fewer cores, or raise the limit on threads".to_owned());
+                let errors = vec!["cannot start threads".to_owned(), text];
+                return Ok(Outcome::Failed(Failure { kind: FailureKind::Store, errors, hint }));
+            }
+            Problem::Panic(text) => return Ok(Outcome::Failed(panic_failure(node.stage.name, &text))),
+            Problem::Stage(StageError::Cancelled) if self.stop.load(Ordering::Relaxed) => {
+                return Ok(Outcome::Cancelled);
+            }
+            Problem::Stage(error) => error,
+        };
+        let kind = match &error {
+            StageError::Data { .. } => FailureKind::Data,
+            StageError::Artifact(ArtifactError::Io { path, source })
+                if path.starts_with(dir) && stops_everything(source) =>
+            {
+                return Ok(Outcome::Failed(Failure::new(FailureKind::Store, &error, hint_for(source))));
+            }
+            StageError::Artifact(ArtifactError::Io { path, .. } | ArtifactError::Malformed { path, .. }) => {
+                let lost = self.damaged_input(node, inputs, path)?;
+                if let Some(lost) = lost {
+                    return Ok(Outcome::InputsLost(vec![lost]));
+                }
+                FailureKind::Stage
+            }
+            _ => FailureKind::Stage,
+        };
+        Ok(Outcome::Failed(Failure::new(kind, &error, error.hint())))
+    }
+
+    /// Looks closely at the input that a stage could not read: it may have been damaged since it was checked.
+    fn damaged_input(&self, node: &Node, inputs: &[InputDir], path: &Path) -> Result<Option<NodeId>, StoreError> {
+        let Some(position) = inputs.iter().position(|input| path.starts_with(&input.dir)) else { return Ok(None) };
+        let Some(edge) = node.inputs.get(position) else { return Ok(None) };
+        let input = self.plan.node(edge.node);
+        if self.store.verify(&ArtifactRef::new(input.stage.name, input.key))? == Integrity::Whole {
+            return Ok(None);
+        }
+        self.take_note(input, self.store.open_artifact(&input.key, input.stage.name)?);
+        Ok(Some(edge.node))
+    }
+}
+
+/// Why a stage did not produce its output.
+enum Problem {
+    Stage(StageError),
+    Panic(String),
+    Threads(String),
+}
+
+/// Passes progress on as events.
+struct Forward<'a> {
+    node: &'a Node,
+    sink: &'a dyn EventSink,
+}
+
+impl ProgressSink for Forward<'_> {
+    fn progress(&self, progress: &Progress) {
+        let (node, key) = label(self.node);
+        self.sink.event(&Event::NodeProgress { node, key, progress: progress.clone() });
+    }
+}
+
+fn store_failure(error: &StoreError) -> Failure {
+    Failure::new(FailureKind::Store, error, error.hint())
+}
+
+/// Describes a panic of a stage.
+pub(super) fn panic_failure(stage: &str, text: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Panic,
+        errors: vec![format!("bug in stage `{stage}`: it panicked with `{text}`")],
+        hint: Some("please report it with the pipeline and the log of the run".to_owned()),
+    }
+}
+
+/// Returns the text of a panic.
+pub(super) fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}

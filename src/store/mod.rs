@@ -1,0 +1,36 @@
+//! The artifact store: results on disk under the key that names them. Only this module writes below the root.
+//!
+//! ```text
+//! store.json                        format of the store
+//! store.lock                        shared by runs, exclusive for deletion
+//! objects/<stage>/<key>/            one artifact: its files and manifest.json
+//! tmp/<key>.<pid>.<n>/              an artifact being written
+//! claims/<key>                      lock of a node being computed
+//! quarantine/<stage>-<key>-<n>/     damaged or replaced artifacts
+//! results/<pipeline>/[<profile>/]   published tables and published.json
+//! runs/<time>-<pipeline>-<pid>.jsonl   log of a run
+//! ```
+//!
+//! Nothing half-written is ever visible: an artifact is written in `tmp`, flushed, and renamed. Nothing read is
+//! trusted: every byte of an artifact is covered by a digest in its manifest, and every byte of the manifest by its
+//! own checksum. Locks belong to the operating system, so they vanish with the process that holds them.
+
+mod claim;
+mod clock;
+mod disk;
+mod error;
+mod inspect;
+mod layout;
+mod manifest;
+mod pending;
+pub mod prune;
+mod publish;
+
+pub use claim::{Claim, ClaimGuard, InUse};
+pub use disk::{Entry, Integrity, Opened, Store};
+pub use error::StoreError;
+pub(crate) use error::{hint_for, stops_everything};
+pub use layout::ArtifactRef;
+pub use manifest::{FileRecord, Made, Manifest};
+pub use pending::{Committed, Pending};
+pub use publish::{Published, PublishedFile, PublishedRun, PublishedTable, TableRecord};

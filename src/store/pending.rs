@@ -1,0 +1,125 @@
+//! `Pending`: an artifact being written, visible to nobody until it is whole and flushed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::claim::ClaimGuard;
+use super::disk::{Entry, Store};
+use super::error::{StoreError, io_error};
+use super::inspect::{Care, Inspection, digest};
+use super::layout::{MANIFEST, OBJECTS, ensure_folder, is_plain, sync_folder};
+use super::manifest::{FileRecord, Made, Manifest};
+
+/// An artifact being written. Dropped without [`Pending::commit`], it is deleted.
+pub struct Pending<'s> {
+    store: &'s Store,
+    claim: &'s ClaimGuard,
+    dir: PathBuf,
+    moved: bool,
+}
+
+/// An artifact that has reached the store.
+#[derive(Debug)]
+pub struct Committed {
+    /// The artifact.
+    pub entry: Entry,
+    /// Whether the bytes are those of the artifact that was there before; `None` if there was none.
+    pub bytes_same: Option<bool>,
+}
+
+impl Store {
+    /// Makes an empty folder for the artifact of a claimed node.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn begin<'s>(&'s self, claim: &'s ClaimGuard) -> Result<Pending<'s>, StoreError> {
+        self.must_write()?;
+        let dir = self.temporary(&claim.key().to_string());
+        fs::create_dir(&dir).map_err(io_error("create the folder", &dir))?;
+        Ok(Pending { store: self, claim, dir, moved: false })
+    }
+}
+
+impl Pending<'_> {
+    /// Returns the folder to write into.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Takes the digests of all files, writes the manifest, flushes everything, and renames the folder into place.
+    ///
+    /// An artifact that was there before stays if its bytes are the same, and goes to quarantine otherwise.
+    ///
+    /// # Errors
+    /// When something cannot be written or flushed; nothing is visible then.
+    pub fn commit(mut self, made: Made) -> Result<Committed, StoreError> {
+        if made.ingredients.key() != *self.claim.key() {
+            return Err(StoreError::WrongKey { node: made.node });
+        }
+        let stage = made.ingredients.stage.clone();
+        let files = self.seal_files()?;
+        let target = self.store.object(self.claim.key(), &stage)?;
+        let before = self.store.inspect(self.claim.key(), &stage, Care::Always)?;
+        let bytes_same = match before {
+            Inspection::Whole(entry) if entry.manifest.files == files => {
+                return Ok(Committed { entry, bytes_same: Some(true) });
+            }
+            Inspection::Whole(_) => Some(false),
+            Inspection::Absent | Inspection::Damaged(_) => None,
+        };
+        let manifest = self.write_manifest(made, files)?;
+        let folder = self.store.root().join(OBJECTS).join(&stage);
+        ensure_folder(&folder)?;
+        if fs::symlink_metadata(&target).is_ok() {
+            self.store.set_aside(self.claim, &stage)?;
+        }
+        fs::rename(&self.dir, &target).map_err(io_error("move into place", &target))?;
+        self.moved = true;
+        sync_folder(&folder)?;
+        sync_folder(&self.store.root().join(OBJECTS))?;
+        self.store.remember_verified(&manifest);
+        let entry = Entry { stage, key: *self.claim.key(), dir: target, manifest };
+        Ok(Committed { entry, bytes_same })
+    }
+
+    /// Flushes what the stage wrote and says what it is, sorted by name.
+    fn seal_files(&self) -> Result<Vec<FileRecord>, StoreError> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.dir).map_err(io_error("list", &self.dir))? {
+            let entry = entry.map_err(io_error("list", &self.dir))?;
+            let path = entry.path();
+            let is_file = entry.file_type().map_err(io_error("look at", &path))?.is_file();
+            let named = entry.file_name().to_str().is_some_and(|name| is_plain(name) && name != MANIFEST);
+            if !is_file || !named {
+                return Err(StoreError::Unstorable { path });
+            }
+            File::open(&path).and_then(|f| f.sync_all()).map_err(io_error("flush", &path))?;
+            files.push(digest(&path).map_err(io_error("read", &path))?);
+        }
+        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
+    fn write_manifest(&self, made: Made, files: Vec<FileRecord>) -> Result<Manifest, StoreError> {
+        let path = self.dir.join(MANIFEST);
+        let (manifest, text) = Manifest::seal(made, files).map_err(|e| io_error("write", &path)(e.into()))?;
+        let written = File::create_new(&path).and_then(|mut file| {
+            std::io::Write::write_all(&mut file, text.as_bytes())?;
+            file.sync_all()
+        });
+        written.map_err(io_error("write", &path))?;
+        sync_folder(&self.dir)?;
+        Ok(manifest)
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if self.moved {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(&self.dir) {
+            tracing::warn!(path = %self.dir.display(), %error, "cannot delete an unfinished artifact");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Chooses what could be deleted, and deletes a chosen list. Choosing never deletes.
+//!
+//! An artifact that a published result needs is never offered. Deleting takes the store for itself, so that no run
+//! loses artifacts under its feet, and looks again at what is published before it starts.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::claim::Claim;
+use super::disk::Store;
+use super::error::{StoreError, io_error};
+use super::layout::{
+    ArtifactRef, CLAIMS, MANIFEST, OBJECTS, QUARANTINE, TMP, folders, is_plain, key_of_temporary, list, size_of,
+};
+
+/// Something that could be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prunable {
+    /// What it is.
+    pub what: Leftover,
+    /// The bytes it takes.
+    pub bytes: u64,
+}
+
+/// The kinds of things that could be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// An artifact that no published result needs.
+    Artifact(ArtifactRef),
+    /// A file or folder in `tmp` that nobody is writing.
+    Unfinished(String),
+    /// A folder in `quarantine`.
+    Quarantined(String),
+}
+
+/// What a deletion achieved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Things deleted.
+    pub count: usize,
+    /// Bytes freed.
+    pub bytes: u64,
+}
+
+/// Chooses what could be deleted. `older_than` limits artifacts and quarantine to those that have been there so long.
+///
+/// # Errors
+/// When the store cannot be listed or a record of published results cannot be read.
+pub fn choose(store: &Store, older_than: Option<Duration>) -> Result<Vec<Prunable>, StoreError> {
+    let needed = needed(store)?;
+    let old = |path: &Path| older_than.is_none_or(|limit| age(path).is_some_and(|age| age >= limit));
+    let mut chosen = Vec::new();
+    let mut offer = |what: Leftover| {
+        let bytes = size_of(&path_of(store, &what));
+        chosen.push(Prunable { what, bytes });
+    };
+    for artifact in store.entries(None)? {
+        let dir = store.object(&artifact.key, &artifact.stage)?;
+        if !needed.contains(&artifact) && (old(&dir.join(MANIFEST)) || !dir.join(MANIFEST).exists()) {
+            offer(Leftover::Artifact(artifact));
+        }
+    }
+    for (name, _) in list(&store.root().join(TMP))? {
+        if is_plain(&name) && is_abandoned(store, &name)? {
+            offer(Leftover::Unfinished(name));
+        }
+    }
+    for name in folders(&store.root().join(QUARANTINE))? {
+        if old(&store.root().join(QUARANTINE).join(&name)) {
+            offer(Leftover::Quarantined(name));
+        }
+    }
+    Ok(chosen)
+}
+
+/// Deletes what was chosen, except what has been published or claimed since.
+///
+/// # Errors
+/// [`StoreError::InUse`] while a run holds the store; otherwise what the operating system reports.
+pub fn delete(store: &Store, chosen: &[Prunable]) -> Result<Pruned, StoreError> {
+    let _alone = store.hold_alone()?;
+    let needed = needed(store)?;
+    let mut pruned = Pruned::default();
+    for item in chosen {
+        let keep = match &item.what {
+            Leftover::Artifact(artifact) => needed.contains(artifact),
+            Leftover::Unfinished(name) => !is_plain(name) || !is_abandoned(store, name)?,
+            Leftover::Quarantined(name) => !is_plain(name),
+        };
+        if !keep && discard(store, &path_of(store, &item.what))? {
+            pruned.count += 1;
+            pruned.bytes += item.bytes;
+        }
+    }
+    release_dead_claims(store)?;
+    Ok(pruned)
+}
+
+impl Store {
+    /// Deletes one artifact, needed or not. Returns whether it was there.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] while a run holds the store; otherwise what the operating system reports.
+    pub fn remove(&self, artifact: &ArtifactRef) -> Result<bool, StoreError> {
+        let _alone = self.hold_alone()?;
+        discard(self, &self.object(&artifact.key, &artifact.stage)?)
+    }
+}
+
+fn needed(store: &Store) -> Result<HashSet<ArtifactRef>, StoreError> {
+    Ok(store.published()?.iter().flat_map(|published| published.roots().cloned()).collect())
+}
+
+fn path_of(store: &Store, what: &Leftover) -> PathBuf {
+    match what {
+        Leftover::Artifact(artifact) => {
+            store.root().join(OBJECTS).join(&artifact.stage).join(artifact.key.to_string())
+        }
+        Leftover::Unfinished(name) => store.root().join(TMP).join(name),
+        Leftover::Quarantined(name) => store.root().join(QUARANTINE).join(name),
+    }
+}
+
+fn age(path: &Path) -> Option<Duration> {
+    SystemTime::now().duration_since(fs::symlink_metadata(path).ok()?.modified().ok()?).ok()
+}
+
+/// Returns whether nobody is writing something in `tmp`. What has no key belongs to a publication, which holds the
+/// store, so that nothing can be deleted meanwhile.
+fn is_abandoned(store: &Store, name: &str) -> Result<bool, StoreError> {
+    match key_of_temporary(name) {
+        Some(key) => store.is_claimed(&key).map(|claimed| !claimed),
+        None => Ok(true),
+    }
+}
+
+/// Deletes a file or folder of the store. It vanishes at once, by a rename, and is then taken apart.
+fn discard(store: &Store, path: &Path) -> Result<bool, StoreError> {
+    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(false) };
+    let trash = store.temporary("trash");
+    fs::rename(path, &trash).map_err(io_error("delete", path))?;
+    let deleted = if meta.is_dir() { fs::remove_dir_all(&trash) } else { fs::remove_file(&trash) };
+    deleted.map_err(io_error("delete", &trash))?;
+    Ok(true)
+}
+
+/// Removes the files of claims whose owner was killed. They do no harm, but they add up.
+fn release_dead_claims(store: &Store) -> Result<(), StoreError> {
+    for (name, _) in list(&store.root().join(CLAIMS))? {
+        if let Ok(key) = name.parse()
+            && let Claim::Held(claim) = store.claim(&key)?
+        {
+            drop(claim);
+        }
+    }
+    Ok(())
+}

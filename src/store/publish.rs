@@ -1,0 +1,228 @@
+//! Publishing: tables for people under `results/`, and `published.json`, which keeps what they need from being pruned.
+//!
+//! Every file is replaced as a whole. `published.json` names old and new artifacts while tables are being replaced,
+//! so that a run that dies in between leaves no table whose artifacts could be pruned.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::ArtifactKey;
+
+use super::clock;
+use super::disk::Store;
+use super::error::{StoreError, io_error};
+use super::layout::{ArtifactRef, RESULTS, ensure_folder, folders, plain, sync_folder};
+
+const FORMAT: u32 = 1;
+const RECORD: &str = "published.json";
+
+/// What a run has to publish.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedRun {
+    /// The tables. Tables published earlier that are not among them stay as they are.
+    pub tables: Vec<PublishedTable>,
+    /// Artifacts to keep although no table needs them.
+    pub keys: Vec<ArtifactRef>,
+    /// What was changed on the command line, such as `train.epochs=5`, for the record.
+    pub overrides: Vec<String>,
+}
+
+/// A table to publish.
+#[derive(Clone, Debug)]
+pub struct PublishedTable {
+    /// Name of the table.
+    pub name: String,
+    /// Key of the artifact it comes from.
+    pub key: ArtifactKey,
+    /// Every artifact behind it, itself among them.
+    pub needs: Vec<ArtifactRef>,
+    /// File names and contents, such as `table-1.md`.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+/// `published.json`: what was published for a pipeline, and every artifact behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Published {
+    /// Format of this file.
+    pub format: u32,
+    /// Name of the pipeline.
+    pub pipeline: String,
+    /// Name of the profile, if one was chosen.
+    pub profile: Option<String>,
+    /// When it was published, in UTC (RFC 3339).
+    pub created: String,
+    /// Version of ppgnn that published it.
+    pub ppgnn: String,
+    /// What was changed on the command line.
+    pub overrides: Vec<String>,
+    /// The tables by name.
+    pub tables: BTreeMap<String, TableRecord>,
+    /// Artifacts to keep although no table needs them.
+    pub keys: Vec<ArtifactRef>,
+}
+
+/// A published table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TableRecord {
+    /// Key of the artifact it comes from.
+    pub key: ArtifactKey,
+    /// The files beside `published.json`.
+    pub files: Vec<PublishedFile>,
+    /// Every artifact behind it.
+    pub needs: Vec<ArtifactRef>,
+}
+
+/// A published file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedFile {
+    /// Its name.
+    pub name: String,
+    /// Its digest in hex.
+    pub blake3: String,
+}
+
+impl Published {
+    /// Iterates over every artifact that must be kept.
+    pub fn roots(&self) -> impl Iterator<Item = &ArtifactRef> {
+        self.tables.values().flat_map(|table| &table.needs).chain(&self.keys)
+    }
+}
+
+impl Store {
+    /// Publishes the tables of a run. Returns the folder they are in.
+    ///
+    /// # Errors
+    /// When a name would leave its folder, or a file cannot be written. No file is ever half-written.
+    pub fn publish(&self, pipeline: &str, profile: Option<&str>, run: PublishedRun) -> Result<PathBuf, StoreError> {
+        let _in_use = self.hold()?;
+        self.must_write()?;
+        check_names(&run)?;
+        let folder = self.results_folder(pipeline, profile)?;
+        let before = read_record(&folder.join(RECORD))?;
+        let mut record = Published {
+            format: FORMAT,
+            pipeline: pipeline.to_owned(),
+            profile: profile.map(str::to_owned),
+            created: clock::now(),
+            ppgnn: env!("CARGO_PKG_VERSION").to_owned(),
+            overrides: run.overrides,
+            tables: before.as_ref().map(|b| b.tables.clone()).unwrap_or_default(),
+            keys: run.keys,
+        };
+        let mut files = Vec::new();
+        for table in run.tables {
+            record.tables.insert(table.name, record_of(table.key, table.needs, &table.files));
+            files.extend(table.files);
+        }
+        let staged = self.stage(files)?;
+        let mut in_between = record.clone();
+        in_between.keys.extend(before.iter().flat_map(Published::roots).cloned());
+        self.write_record(&folder, &in_between)?;
+        for (from, name) in staged {
+            let to = folder.join(name);
+            fs::rename(&from, &to).map_err(io_error("write", &to))?;
+        }
+        sync_folder(&folder)?;
+        self.write_record(&folder, &record)?;
+        Ok(folder)
+    }
+
+    /// Returns what was published for a pipeline.
+    ///
+    /// # Errors
+    /// When its record cannot be read.
+    pub fn published_for(&self, pipeline: &str, profile: Option<&str>) -> Result<Option<Published>, StoreError> {
+        let mut folder = self.root().join(RESULTS).join(plain(pipeline, "pipeline")?);
+        if let Some(profile) = profile {
+            folder.push(plain(profile, "profile")?);
+        }
+        read_record(&folder.join(RECORD))
+    }
+
+    /// Returns everything that was published.
+    ///
+    /// # Errors
+    /// When a record cannot be read: guessing would let needed artifacts be pruned.
+    pub fn published(&self) -> Result<Vec<Published>, StoreError> {
+        let results = self.root().join(RESULTS);
+        let mut found = Vec::new();
+        for pipeline in folders(&results)? {
+            let folder = results.join(pipeline);
+            found.extend(read_record(&folder.join(RECORD))?);
+            for profile in folders(&folder)? {
+                found.extend(read_record(&folder.join(profile).join(RECORD))?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn results_folder(&self, pipeline: &str, profile: Option<&str>) -> Result<PathBuf, StoreError> {
+        let mut folder = self.root().join(RESULTS).join(plain(pipeline, "pipeline")?);
+        ensure_folder(&folder)?;
+        if let Some(profile) = profile {
+            folder.push(plain(profile, "profile")?);
+            ensure_folder(&folder)?;
+        }
+        Ok(folder)
+    }
+
+    /// Writes all files beside each other before the first one is renamed, so that a full disk changes nothing.
+    fn stage(&self, files: Vec<(String, Vec<u8>)>) -> Result<Vec<(PathBuf, String)>, StoreError> {
+        let mut staged = Vec::new();
+        for (name, bytes) in files {
+            match self.stage_file(&bytes) {
+                Ok(path) => staged.push((path, name)),
+                Err(error) => {
+                    staged.iter().for_each(|(path, _)| drop(fs::remove_file(path)));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(staged)
+    }
+
+    fn write_record(&self, folder: &Path, record: &Published) -> Result<(), StoreError> {
+        let path = folder.join(RECORD);
+        let text = serde_json::to_string_pretty(record).map_err(|e| io_error("write", &path)(e.into()))?;
+        self.replace_file(&path, (text + "\n").as_bytes())
+    }
+}
+
+fn check_names(run: &PublishedRun) -> Result<(), StoreError> {
+    for (name, _) in run.tables.iter().flat_map(|t| &t.files) {
+        plain(name, "published file")?;
+        if name == RECORD {
+            return Err(StoreError::BadName { name: name.clone(), what: "published file" });
+        }
+    }
+    Ok(())
+}
+
+fn record_of(key: ArtifactKey, mut needs: Vec<ArtifactRef>, files: &[(String, Vec<u8>)]) -> TableRecord {
+    needs.sort_unstable();
+    needs.dedup();
+    let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex().to_string();
+    let files = files.iter().map(|(name, bytes)| PublishedFile { name: name.clone(), blake3: digest(bytes) });
+    TableRecord { key, files: files.collect(), needs }
+}
+
+fn read_record(path: &Path) -> Result<Option<Published>, StoreError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io_error("read", path)(e)),
+    };
+    let malformed = |expected: String| StoreError::Malformed { path: path.to_owned(), expected };
+    let record: Published =
+        serde_json::from_slice(&bytes).map_err(|e| malformed(format!("a record of published results ({e})")))?;
+    if record.format > FORMAT {
+        return Err(malformed(format!("a record of format {FORMAT} but of format {}", record.format)));
+    }
+    Ok(Some(record))
+}
