@@ -1,4 +1,7 @@
-//! Arrays and numbers: sparse matrices, eigen-solvers, seeded random streams. No candle, no files, no artifact kinds.
+//! Arrays and numbers: sparse matrices, eigen-solvers, statistics, seeded random streams. No candle, no files, no
+//! artifact kinds.
 
 pub mod csr;
+pub mod eigen;
 pub mod random;
+pub mod stats;
