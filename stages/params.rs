@@ -411,7 +411,7 @@ pub fn expectation(schema: &Value) -> String {
         Some(&"string") => "text",
         Some(&"boolean") => "`true` or `false`",
         Some(&"array") => {
-            let items = schema.get("items").map_or("values".into(), |i| expectation(i));
+            let items = schema.get("items").map_or("values".into(), expectation);
             return format!("a list (each: {items})");
         }
         _ => "a mapping",

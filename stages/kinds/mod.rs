@@ -9,6 +9,7 @@ mod operator;
 mod spectrum;
 mod splits;
 mod table;
+mod table_text;
 mod trained;
 
 pub use graph::{Graph, Matrix};
@@ -16,5 +17,5 @@ pub use metrics::{Metric, Metrics, PartScore, SplitScores};
 pub use operator::Operator;
 pub use spectrum::{Side, Spectrum};
 pub use splits::{Part, Splits};
-pub use table::{Cell, Table};
+pub use table::{Candidate, Cell, Picked, Rank, Spread, Table};
 pub use trained::{Epoch, Trained, TrainedSplit};

@@ -1,3 +1,213 @@
-//! A finished table.
-pub struct Cell;
-pub struct Table;
+//! A finished table: every cell with its values and the keys of the runs behind it.
+//!
+//! `table.json` is the table; `table.md`, `table.tex` and `table.csv` are made from it. Markdown and LaTeX show shares in
+//! percent, `mean ± std`; JSON and CSV hold the plain numbers. In every column with at least two cells the best and the
+//! second best are marked. Marks compare the means as they are shown, so cells that look equal share a mark.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::kinds::files::{read_json, write_json, write_text};
+use crate::kinds::metrics::Metric;
+use crate::kinds::table_text::number;
+
+/// Which standard deviation a table shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// Divides by n.
+    #[default]
+    Population,
+    /// Divides by n − 1.
+    Sample,
+}
+
+/// The mark of a cell in its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rank {
+    /// No other cell is better.
+    Best,
+    /// Only the best are better.
+    Second,
+}
+
+/// One configuration that a cell could have shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Candidate {
+    /// Keys of its runs.
+    pub runs: Vec<String>,
+    /// Mean of the metric that decides.
+    pub pick: f64,
+}
+
+/// How a cell was chosen among several configurations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Picked {
+    /// The metric that decides.
+    pub metric: Metric,
+    /// Place of the chosen one in `candidates`.
+    pub chosen: usize,
+    /// All of them.
+    pub candidates: Vec<Candidate>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Cell {
+    /// Place of its label in the rows.
+    pub row: usize,
+    /// Place of its label in the columns.
+    pub column: usize,
+    /// Mean of the values.
+    pub mean: f64,
+    /// Their standard deviation; none of a single value.
+    pub std: Option<f64>,
+    /// How many values there are.
+    pub n: usize,
+    /// The values: one a split, run after run.
+    pub values: Vec<f64>,
+    /// Keys of the runs.
+    pub runs: Vec<String>,
+    /// Its mark.
+    pub rank: Option<Rank>,
+    /// How it was chosen, if there was a choice.
+    pub picked: Option<Picked>,
+}
+
+/// A table of one metric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Table {
+    /// What stands above it.
+    pub title: String,
+    /// What it shows.
+    pub metric: Metric,
+    /// Which standard deviation it shows.
+    pub std: Spread,
+    /// Digits after the point.
+    pub digits: usize,
+    /// What the rows are.
+    pub row_title: String,
+    /// What the columns are.
+    pub column_title: String,
+    /// Labels of the rows.
+    pub rows: Vec<String>,
+    /// Labels of the columns.
+    pub columns: Vec<String>,
+    /// The cells there are, by row and column.
+    pub cells: Vec<Cell>,
+}
+
+impl Table {
+    /// Sets every cell's mark.
+    pub fn rank(&mut self) {
+        for column in 0..self.columns.len() {
+            let (metric, digits) = (self.metric, self.digits);
+            let in_column = || self.cells.iter().filter(move |c| c.column == column);
+            // As shown, and better when larger.
+            let worth = |c: &Cell| {
+                let shown: f64 = number(metric, digits, c.mean).parse().unwrap_or(f64::NAN);
+                if metric.is_share() { shown } else { -shown }
+            };
+            let best = in_column().map(worth).fold(f64::NEG_INFINITY, f64::max);
+            let second = in_column().map(worth).filter(|w| *w < best).fold(f64::NEG_INFINITY, f64::max);
+            let marked = in_column().count() > 1;
+            for cell in self.cells.iter_mut().filter(|c| c.column == column) {
+                let worth = worth(cell);
+                cell.rank = match () {
+                    () if !marked => None,
+                    () if worth >= best => Some(Rank::Best),
+                    () if worth >= second => Some(Rank::Second),
+                    () => None,
+                };
+            }
+        }
+    }
+
+    /// Returns the cell at a place, if there is one.
+    pub fn cell(&self, row: usize, column: usize) -> Option<&Cell> {
+        self.cells.iter().find(|c| c.row == row && c.column == column)
+    }
+}
+
+impl Artifact for Table {
+    const KIND: Kind = Kind("table");
+
+    fn save(&self, dir: &Path) -> Result<(), ArtifactError> {
+        write_json(&dir.join("table.json"), self)?;
+        write_text(&dir.join("table.md"), &self.markdown())?;
+        write_text(&dir.join("table.tex"), &self.latex())?;
+        write_text(&dir.join("table.csv"), &self.csv())
+    }
+
+    fn load(dir: &Path) -> Result<Self, ArtifactError> {
+        read_json(&dir.join("table.json"))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    fn cell(row: usize, column: usize, mean: f64) -> Cell {
+        let (values, runs) = (vec![mean; 2], vec![format!("key-{row}-{column}")]);
+        Cell { row, column, mean, std: Some(0.0125), n: 2, values, runs, rank: None, picked: None }
+    }
+
+    pub(in crate::kinds) fn table(means: &[(usize, usize, f64)]) -> Table {
+        let mut table = Table {
+            title: "Main | results".into(),
+            digits: 1,
+            row_title: "model".into(),
+            column_title: "data".into(),
+            rows: vec!["gcn_a".into(), "50 % & more".into(), "say \"hi\",\nyou".into()],
+            columns: vec!["texas".into(), "a|b".into()],
+            cells: means.iter().map(|&(r, c, m)| cell(r, c, m)).collect(),
+            ..Table::default()
+        };
+        table.rank();
+        table
+    }
+
+    fn ranks(table: &Table, column: usize) -> Vec<Option<Rank>> {
+        table.cells.iter().filter(|c| c.column == column).map(|c| c.rank).collect()
+    }
+
+    #[test]
+    fn cells_that_look_equal_share_a_mark() {
+        let table = table(&[(0, 0, 0.75001), (1, 0, 0.75), (2, 0, 0.5)]);
+        assert_eq!(ranks(&table, 0), [Some(Rank::Best), Some(Rank::Best), Some(Rank::Second)]);
+    }
+
+    #[test]
+    fn a_smaller_loss_is_better_and_a_single_cell_is_not_marked() {
+        let mut table = table(&[(0, 0, 0.7), (1, 0, 0.2), (2, 0, 0.9), (1, 1, 0.1)]);
+        table.metric = Metric::TestLoss;
+        table.rank();
+        assert_eq!(ranks(&table, 0), [Some(Rank::Second), Some(Rank::Best), None]);
+        assert_eq!(ranks(&table, 1), [None]);
+        assert!(table.markdown().contains("| <ins>0.7 ± 0.0</ins> |"));
+    }
+
+    #[test]
+    fn a_saved_table_is_read_back_whole() {
+        let mut table = table(&[(0, 0, 0.1 + 0.2), (1, 1, 1.0 / 3.0)]);
+        let candidates = vec![Candidate { runs: vec!["k".into()], pick: 0.5 }];
+        table.cells[0].picked = Some(Picked { metric: Metric::ValLoss, chosen: 0, candidates });
+        let folder = tempfile::tempdir().unwrap();
+        table.save(folder.path()).unwrap();
+        assert_eq!(Table::load(folder.path()).unwrap(), table);
+        for (name, text) in
+            [("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv()), ("json", table.json())]
+        {
+            assert_eq!(std::fs::read_to_string(folder.path().join(format!("table.{name}"))).unwrap(), text);
+        }
+    }
+}
