@@ -4,6 +4,26 @@
 //! reads pipeline files, looks at the cache or prints: the engine does, and depends on this crate, never the reverse.
 
 pub mod contract;
+pub mod datasets;
+pub mod evaluate;
+pub mod evd;
 pub mod kinds;
+pub mod load;
 pub mod math;
+pub mod normalize;
 pub mod params;
+pub mod profile;
+pub mod split;
+pub mod tabulate;
+
+use contract::StageDef;
+
+/// Every stage that a pipeline can name.
+pub static STAGES: &[StageDef] = &[
+    StageDef::of::<load::Load>(),
+    StageDef::of::<normalize::Normalize>(),
+    StageDef::of::<evd::Evd>(),
+    StageDef::of::<split::Split>(),
+    StageDef::of::<evaluate::Evaluate>(),
+    StageDef::of::<tabulate::Tabulate>(),
+];

@@ -1,0 +1,209 @@
+//! `normalize`: makes the symmetric operator that models propagate with.
+//!
+//! The stored edges lose duplicates and loops and are symmetrised (an edge in either direction is an edge in both).
+//! With A the resulting 0/1 adjacency (nodes × nodes) and D its degrees:
+//!
+//! - with self-loops: Ã = (D + I)^{-1/2} (A + I) (D + I)^{-1/2};
+//! - without: Â₀ = D^{-1/2} A D^{-1/2} with 0^{-1/2} := 0, so a node without neighbours has an empty row.
+//!
+//! Values are f64; entries are stored by ascending row and column, and mirrored entries are equal bit for bit.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Artifact, Job, Slot, Stage, StageError};
+use crate::kinds::{Graph, Matrix, Operator};
+use crate::math::csr::Csr;
+use crate::params;
+
+/// Parameters of `normalize`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Params {
+    /// Whether every node gets a loop before the adjacency is normalised.
+    pub self_loops: bool,
+    /// What happens to the rows of the features.
+    pub features: Features,
+}
+
+/// What happens to the rows of the features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Features {
+    /// Nothing: they stay as stored.
+    #[default]
+    Stored,
+    /// A row is divided by its sum; a row of zeros stays.
+    RowSum,
+    /// A row is divided by its sum where that is above 1.
+    RowSumClamped,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { self_loops: true, features: Features::default() }
+    }
+}
+
+impl params::Params for Params {}
+
+/// The stage.
+pub struct Normalize;
+
+impl Stage for Normalize {
+    const NAME: &'static str = "normalize";
+    const ABOUT: &'static str = "Makes the symmetric normalised adjacency of a graph";
+    const VERSION: u32 = 1;
+    const INPUTS: &'static [Slot] = &[Slot::one("graph", Graph::KIND)];
+    type Params = Params;
+    type Output = Operator;
+
+    fn run(params: &Params, job: &Job) -> Result<Operator, StageError> {
+        let graph: Graph = job.input("graph")?;
+        let matrix = operator(graph.nodes(), &graph.edges, params.self_loops).ok_or_else(|| {
+            StageError::unusable("the graph has an edge to a node that it does not have", "load it again")
+        })?;
+        job.check_cancelled()?;
+        let features = scale(graph.features, params.features)?;
+        Ok(Operator { matrix, features, labels: graph.labels, classes: graph.classes })
+    }
+}
+
+/// Ã or Â₀ of stored edges; `None` if an edge leaves the graph.
+fn operator(n: usize, edges: &[(u32, u32)], self_loops: bool) -> Option<Csr> {
+    let mut entries: Vec<(u32, u32)> =
+        edges.iter().filter(|(a, b)| a != b).flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+    if self_loops {
+        entries.extend((0u32..).take(n).map(|i| (i, i)));
+    }
+    entries.sort_unstable();
+    entries.dedup();
+    let mut counts = vec![0u64; n];
+    for (row, _) in &entries {
+        *counts.get_mut(*row as usize)? += 1;
+    }
+    let mut indptr = vec![0u64];
+    let mut start = 0;
+    indptr.extend(counts.iter().map(|count| {
+        start += count;
+        start
+    }));
+    #[expect(clippy::cast_precision_loss, reason = "a product of two counts below 2^26 is exact, others are near")]
+    let value = |(a, b): (u32, u32)| 1.0 / (counts[a as usize] as f64 * counts[b as usize] as f64).sqrt();
+    let values = entries.iter().map(|e| value(*e)).collect();
+    Csr::new(n, indptr, entries.into_iter().map(|(_, column)| column).collect(), values)
+}
+
+fn scale(mut features: Matrix, how: Features) -> Result<Matrix, StageError> {
+    if how == Features::Stored || features.cols == 0 {
+        return Ok(features);
+    }
+    if let Some(at) = features.data.iter().position(|x| *x < 0.0) {
+        let (node, feature) = (at / features.cols, at % features.cols);
+        return Err(StageError::unusable(
+            format!(
+                "feature {feature} of node {node} is `{}`: rows with negative features have no meaningful sum",
+                features.data[at]
+            ),
+            "use `features: stored`",
+        ));
+    }
+    for row in features.data.chunks_exact_mut(features.cols) {
+        let sum: f64 = row.iter().map(|x| f64::from(*x)).sum();
+        let divisor = if how == Features::RowSumClamped { sum.max(1.0) } else { sum };
+        if divisor > 0.0 {
+            #[expect(clippy::cast_possible_truncation, reason = "features are stored as f32")]
+            row.iter_mut().for_each(|x| *x = (f64::from(*x) / divisor) as f32);
+        }
+    }
+    Ok(features)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::eigen::{Solver, ends};
+    use crate::math::random::Stream;
+
+    /// Any directed edges, loops and duplicates among them.
+    fn random_edges(n: u32, edges: usize, seed: u64) -> Vec<(u32, u32)> {
+        let mut stream = Stream::new(seed, &["test", "edges"]);
+        let mut node = || u32::try_from(stream.below(u64::from(n))).unwrap();
+        (0..edges).map(|_| (node(), node())).collect()
+    }
+
+    fn entry(a: &Csr, row: usize, column: u32) -> f64 {
+        let (columns, values) = a.row(row);
+        columns.binary_search(&column).map_or(0.0, |at| values[at])
+    }
+
+    fn components(n: u32, edges: &[(u32, u32)]) -> usize {
+        let mut group: Vec<u32> = (0..n).collect();
+        for &(a, b) in edges {
+            let (from, to) = (group[a as usize], group[b as usize]);
+            group.iter_mut().filter(|g| **g == from).for_each(|g| *g = to);
+        }
+        group.sort_unstable();
+        group.dedup();
+        group.len()
+    }
+
+    #[test]
+    fn the_operator_has_the_spectrum_of_a_normalised_adjacency() {
+        for seed in 0..40 {
+            let n = 2 + u32::try_from(seed).unwrap();
+            // From forests of many components to one dense component.
+            let edges = random_edges(n, usize::try_from(seed * seed / 10).unwrap(), seed);
+            let a = operator(n as usize, &edges, true).unwrap();
+            for i in 0..n {
+                let mirrored = |j: &u32| entry(&a, *j as usize, i).to_bits() == entry(&a, i as usize, *j).to_bits();
+                assert!(a.row(i as usize).0.iter().all(mirrored));
+            }
+            let root = |i: usize| (a.row(i).0.len() as f64).sqrt();
+            for i in 0..n as usize {
+                let (columns, values) = a.row(i);
+                let product: f64 = columns.iter().zip(values).map(|(c, v)| v * root(*c as usize)).sum();
+                assert!((product - root(i)).abs() < 1e-12 * root(i).max(1.0));
+            }
+            let (low, high) = ends(&a, n as usize, Solver::Faer).unwrap();
+            let ones = low.values.iter().chain(&high.values).filter(|v| (**v - 1.0).abs() < 1e-9).count();
+            // An odd number of nodes leaves the middle pair out, which is 1 only if almost all are.
+            let expected = components(n, &edges);
+            assert!(ones == expected || (n % 2 == 1 && expected > n as usize / 2), "{ones} {expected}");
+            assert!(low.values.iter().chain(&high.values).all(|v| *v > -1.0 && *v < 1.0 + 1e-12));
+        }
+    }
+
+    #[test]
+    fn duplicates_loops_and_directions_do_not_count() {
+        let once = operator(3, &[(0, 1), (1, 2)], true).unwrap();
+        assert_eq!(once, operator(3, &[(1, 0), (0, 1), (0, 1), (2, 2), (2, 1)], true).unwrap());
+        // Degrees with loops 2, 3, 2: 1/2, 1/√6, 1/3.
+        assert!((entry(&once, 0, 0) - 0.5).abs() < 1e-15);
+        assert!((entry(&once, 0, 1) - 1.0 / 6f64.sqrt()).abs() < 1e-15);
+        assert!((entry(&once, 1, 1) - 1.0 / 3.0).abs() < 1e-15);
+        assert_eq!(entry(&once, 0, 2), 0.0);
+    }
+
+    #[test]
+    fn without_self_loops_an_isolated_node_has_an_empty_row() {
+        let a = operator(3, &[(0, 2), (1, 1)], false).unwrap();
+        assert_eq!((a.indptr, a.indices, a.values), (vec![0, 1, 1, 2], vec![2, 0], vec![1.0, 1.0]));
+    }
+
+    #[test]
+    fn rows_are_divided_by_their_sum() {
+        let rows = Matrix { rows: 3, cols: 2, data: vec![1.0, 3.0, 0.0, 0.0, 0.25, 0.25] };
+        let scaled = |how| scale(rows.clone(), how).unwrap().data;
+        assert_eq!(scaled(Features::Stored), rows.data);
+        assert_eq!(scaled(Features::RowSum), [0.25, 0.75, 0.0, 0.0, 0.5, 0.5]);
+        assert_eq!(scaled(Features::RowSumClamped), [0.25, 0.75, 0.0, 0.0, 0.25, 0.25]);
+    }
+
+    #[test]
+    fn a_negative_feature_has_no_row_sum() {
+        let rows = Matrix { rows: 2, cols: 2, data: vec![1.0, 3.0, -0.0, -2.0] };
+        let error = scale(rows, Features::RowSum).unwrap_err();
+        assert!(error.to_string().starts_with("feature 1 of node 1 is `-2`"), "{error}");
+    }
+}

@@ -1,0 +1,321 @@
+//! `tabulate`: a table of one metric from many runs.
+//!
+//! A cell pools the splits of its runs into one mean. Where a cell has several candidates (one list of runs each), the
+//! one with the best mean of the metric `pick` is shown; ties go to the first. `pick` must be a validation metric:
+//! choosing on test nodes would report a number that nobody could have known to choose. The table says which
+//! candidate was chosen and what every candidate had.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Artifact, Job, Slot, Stage, StageError};
+use crate::kinds::{Candidate, Cell, Metric, Metrics, Picked, Spread, Table};
+use crate::math::stats::{self, Divisor};
+use crate::params::{self, Problem};
+
+/// Parameters of `tabulate`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Params {
+    /// What stands above the table.
+    pub title: String,
+    /// What the cells show.
+    pub metric: Metric,
+    /// What decides between candidates: a validation metric.
+    pub pick: Option<Metric>,
+    /// Which standard deviation the cells show.
+    pub std: Spread,
+    /// Digits after the point.
+    #[schemars(range(max = 10))]
+    pub digits: usize,
+    /// What the rows are.
+    pub row_title: String,
+    /// What the columns are.
+    pub column_title: String,
+    /// Labels of the rows.
+    pub rows: Vec<String>,
+    /// Labels of the columns.
+    pub columns: Vec<String>,
+    /// The cells and the runs behind them.
+    pub cells: Vec<CellSpec>,
+}
+
+/// The runs behind one cell.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CellSpec {
+    /// Place of its label in `rows`, from 0.
+    pub row: usize,
+    /// Place of its label in `columns`, from 0.
+    pub column: usize,
+    /// Configurations it may show, each as the places of its runs in the slot `metrics`, from 0.
+    pub candidates: Vec<Vec<usize>>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            title: String::new(),
+            metric: Metric::default(),
+            pick: None,
+            std: Spread::default(),
+            digits: 2,
+            row_title: String::new(),
+            column_title: String::new(),
+            rows: Vec::new(),
+            columns: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+}
+
+impl params::Params for Params {
+    fn check(&self) -> Result<(), Vec<Problem>> {
+        let mut problems = Vec::new();
+        let validates = |m| matches!(m, Metric::ValAccuracy | Metric::ValMacroF1 | Metric::ValLoss);
+        let known = "use `val-accuracy`, `val-macro-f1` or `val-loss`";
+        if self.pick.is_some_and(|m| !validates(m)) {
+            let message = "a configuration can only be picked by a validation metric";
+            problems.push(Problem::value("pick", message).with_help(known));
+        }
+        if self.pick.is_none() && self.cells.iter().any(|c| c.candidates.len() > 1) {
+            let message = "a cell has several candidates, but nothing says how to pick one";
+            problems.push(Problem::value("pick", message).with_help(known));
+        }
+        for (i, cell) in self.cells.iter().enumerate() {
+            let place = (cell.row, cell.column);
+            let fault = if cell.row >= self.rows.len() || cell.column >= self.columns.len() {
+                Some("is outside of `rows` and `columns`")
+            } else if cell.candidates.is_empty() || cell.candidates.iter().any(Vec::is_empty) {
+                Some("has no runs")
+            } else if self.cells[..i].iter().any(|c| (c.row, c.column) == place) {
+                Some("is given twice")
+            } else {
+                None
+            };
+            if let Some(fault) = fault {
+                let message = format!("the cell of row {} and column {} {fault}", cell.row, cell.column);
+                problems.push(Problem::value("cells", message));
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
+
+/// The stage.
+pub struct Tabulate;
+
+impl Stage for Tabulate {
+    const NAME: &'static str = "tabulate";
+    const ABOUT: &'static str = "Makes a table of one metric from many runs";
+    const VERSION: u32 = 1;
+    const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
+    type Params = Params;
+    type Output = Table;
+
+    fn run(params: &Params, job: &Job) -> Result<Table, StageError> {
+        let mut runs = Vec::new();
+        for input in job.all("metrics") {
+            runs.push((input.key.clone(), Metrics::load(&input.dir)?));
+            job.check_cancelled()?;
+        }
+        table(params, &runs)
+    }
+}
+
+/// A run: its key and its scores.
+type Run = (String, Metrics);
+
+fn table(params: &Params, runs: &[Run]) -> Result<Table, StageError> {
+    let cells: Result<Vec<Cell>, _> = params.cells.iter().map(|spec| cell(params, spec, runs)).collect();
+    let mut cells = cells?;
+    cells.sort_by_key(|c| (c.row, c.column));
+    let mut table = Table {
+        title: params.title.clone(),
+        metric: params.metric,
+        std: params.std,
+        digits: params.digits,
+        row_title: params.row_title.clone(),
+        column_title: params.column_title.clone(),
+        rows: params.rows.clone(),
+        columns: params.columns.clone(),
+        cells,
+    };
+    table.rank();
+    Ok(table)
+}
+
+fn cell(params: &Params, spec: &CellSpec, runs: &[Run]) -> Result<Cell, StageError> {
+    let picked = match params.pick {
+        Some(metric) => Some(pick(metric, spec, runs)?),
+        None => None,
+    };
+    let chosen = picked.as_ref().map_or(0, |p| p.chosen);
+    let candidate = spec.candidates.get(chosen).map_or(&[][..], Vec::as_slice);
+    let (keys, values) = pooled(params.metric, spec, candidate, runs)?;
+    let divisor = match params.std {
+        Spread::Population => Divisor::Population,
+        Spread::Sample => Divisor::Sample,
+    };
+    let (mean, std) = (stats::mean(&values).unwrap_or(0.0), stats::std(&values, divisor));
+    Ok(Cell { row: spec.row, column: spec.column, mean, std, n: values.len(), values, runs: keys, rank: None, picked })
+}
+
+fn pick(metric: Metric, spec: &CellSpec, runs: &[Run]) -> Result<Picked, StageError> {
+    let mut candidates = Vec::new();
+    let mut best: Option<(usize, f64)> = None;
+    for (i, candidate) in spec.candidates.iter().enumerate() {
+        let (keys, values) = pooled(metric, spec, candidate, runs)?;
+        let mean = stats::mean(&values).unwrap_or(0.0);
+        let worth = if metric.is_share() { mean } else { -mean };
+        if best.is_none_or(|(_, most)| worth > most) {
+            best = Some((i, worth));
+        }
+        candidates.push(Candidate { runs: keys, pick: mean });
+    }
+    Ok(Picked { metric, chosen: best.map_or(0, |(i, _)| i), candidates })
+}
+
+/// Keys of a candidate's runs, and the metric on all their splits.
+fn pooled(
+    metric: Metric,
+    spec: &CellSpec,
+    candidate: &[usize],
+    runs: &[Run],
+) -> Result<(Vec<String>, Vec<f64>), StageError> {
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for at in candidate {
+        let (key, metrics) = runs.get(*at).ok_or_else(|| {
+            let what = format!("the cell of row {} and column {} wants run {at}", spec.row, spec.column);
+            StageError::unusable(what, format!("`metrics` has {} runs, counted from 0", runs.len()))
+        })?;
+        keys.push(key.clone());
+        values.extend(metrics.splits.iter().map(|s| metric.of(s)));
+    }
+    if values.is_empty() {
+        let what = format!("the runs of row {} and column {} have no splits", spec.row, spec.column);
+        return Err(StageError::unusable(what, "evaluate at least one split"));
+    }
+    Ok((keys, values))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::contract::{InputDir, Quiet, StageDef};
+    use crate::kinds::{PartScore, Rank, SplitScores};
+    use crate::params::Params as _;
+
+    /// A run whose splits have these test and validation accuracies; losses are one minus those.
+    fn run(key: &str, splits: &[(f64, f64)]) -> Run {
+        let part = |accuracy: f64| PartScore { accuracy, macro_f1: accuracy, loss: 1.0 - accuracy, nodes: 4 };
+        let scores = |&(test, val): &(f64, f64)| SplitScores {
+            best_epoch: 0,
+            train: part(1.0),
+            val: part(val),
+            test: part(test),
+            confusion: vec![],
+        };
+        (key.to_owned(), Metrics { splits: splits.iter().map(scores).collect() })
+    }
+
+    fn params(cells: Vec<CellSpec>) -> Params {
+        let labels = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        Params { rows: labels(["gcn", "mlp"]), columns: labels(["texas", "cora"]), cells, ..Params::default() }
+    }
+
+    fn spec(row: usize, column: usize, candidates: &[&[usize]]) -> CellSpec {
+        CellSpec { row, column, candidates: candidates.iter().map(|c| c.to_vec()).collect() }
+    }
+
+    #[test]
+    fn the_splits_of_all_runs_of_a_cell_are_pooled() {
+        let runs = [run("a", &[(0.5, 0.0), (0.7, 0.0)]), run("b", &[(0.9, 0.0)]), run("c", &[(0.1, 0.0)])];
+        let table = table(&params(vec![spec(1, 0, &[&[2]]), spec(0, 0, &[&[0, 1]])]), &runs).unwrap();
+        let cell = table.cell(0, 0).unwrap();
+        assert_eq!(
+            (cell.n, &cell.values[..], &cell.runs[..]),
+            (3, &[0.5, 0.7, 0.9][..], &["a".into(), "b".into()][..])
+        );
+        // Mean 0.7; squares 0.04 + 0 + 0.04 over 3.
+        assert!((cell.mean - 0.7).abs() < 1e-15 && (cell.std.unwrap() - (0.08f64 / 3.0).sqrt()).abs() < 1e-15);
+        assert_eq!((cell.rank, table.cell(1, 0).unwrap().rank), (Some(Rank::Best), Some(Rank::Second)));
+        assert_eq!(table.cell(1, 0).unwrap().std, None);
+        assert_eq!((table.cells[0].row, table.cells[1].row), (0, 1));
+    }
+
+    #[test]
+    fn the_candidate_with_the_best_validation_is_shown_even_if_another_tests_better() {
+        let runs = [run("a", &[(0.9, 0.3)]), run("b", &[(0.5, 0.8)]), run("c", &[(0.6, 0.8)])];
+        for (metric, values) in [(Metric::ValAccuracy, [0.3, 0.8, 0.8]), (Metric::ValLoss, [0.7, 0.2, 0.2])] {
+            let params = Params { pick: Some(metric), ..params(vec![spec(0, 0, &[&[0], &[1], &[2]])]) };
+            params.check().unwrap();
+            let table = table(&params, &runs).unwrap();
+            assert_eq!(table.cells[0].values, [0.5]);
+            let picked = table.cells[0].picked.as_ref().unwrap();
+            assert_eq!((picked.chosen, picked.candidates.len()), (1, 3));
+            assert_eq!(picked.candidates[1].runs, ["b"]);
+            for (candidate, value) in picked.candidates.iter().zip(values) {
+                assert!((candidate.pick - value).abs() < 1e-15);
+            }
+        }
+    }
+
+    #[test]
+    fn picking_on_test_nodes_is_refused() {
+        for metric in [Metric::TestAccuracy, Metric::TrainLoss] {
+            let problems = Params { pick: Some(metric), ..params(vec![]) }.check().unwrap_err();
+            assert_eq!(problems[0].param, "pick");
+        }
+        let undecided = params(vec![spec(0, 0, &[&[0], &[1]])]);
+        assert_eq!(undecided.check().unwrap_err()[0].param, "pick");
+    }
+
+    #[test]
+    fn cells_that_cannot_be_are_all_reported() {
+        let cells =
+            vec![spec(2, 0, &[&[0]]), spec(0, 0, &[]), spec(1, 1, &[&[]]), spec(0, 1, &[&[0]]), spec(0, 1, &[&[0]])];
+        let messages: Vec<_> = params(cells).check().unwrap_err().into_iter().map(|p| p.message).collect();
+        assert_eq!(messages.len(), 4);
+        assert_eq!(messages[0], "the cell of row 2 and column 0 is outside of `rows` and `columns`");
+        assert_eq!(messages[1], "the cell of row 0 and column 0 has no runs");
+        assert_eq!(messages[3], "the cell of row 0 and column 1 is given twice");
+    }
+
+    #[test]
+    fn a_run_that_is_not_wired_is_named() {
+        let error = table(&params(vec![spec(0, 0, &[&[3]])]), &[run("a", &[(0.1, 0.1)])]).unwrap_err();
+        assert_eq!(error.to_string(), "the cell of row 0 and column 0 wants run 3");
+    }
+
+    #[test]
+    fn the_stage_takes_its_parameters_as_the_planner_writes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs: Vec<_> = [run("a", &[(0.25, 0.0)]), run("b", &[(0.5, 0.0)])]
+            .into_iter()
+            .map(|(key, metrics)| {
+                let dir = folder.path().join(&key);
+                std::fs::create_dir(&dir).unwrap();
+                metrics.save(&dir).unwrap();
+                InputDir { slot: "metrics", key, dir }
+            })
+            .collect();
+        let stage = StageDef::of::<Tabulate>();
+        let written = json!({
+            "rows": ["x"], "columns": ["y"], "metric": "test-accuracy", "digits": 1,
+            "cells": [{"row": 0, "column": 0, "candidates": [[1, 0]]}],
+        });
+        let checked = stage.check(written.as_object().unwrap()).unwrap();
+        let cancel = AtomicBool::new(false);
+        let job = Job { inputs: &inputs, threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null };
+        let out = tempfile::tempdir().unwrap();
+        stage.run(&checked, &job, out.path()).unwrap();
+        let table = Table::load(out.path()).unwrap();
+        assert_eq!(table.cells[0].runs, ["b", "a"]);
+        assert!(table.markdown().contains("| x | 37.5 ± 12.5 |"), "{}", table.markdown());
+    }
+}
