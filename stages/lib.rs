@@ -10,11 +10,14 @@ pub mod evd;
 pub mod kinds;
 pub mod load;
 pub mod math;
+pub mod models;
 pub mod normalize;
+pub mod optim;
 pub mod params;
 pub mod profile;
 pub mod split;
 pub mod tabulate;
+pub mod train;
 
 use contract::StageDef;
 
@@ -24,6 +27,7 @@ pub static STAGES: &[StageDef] = &[
     StageDef::of::<normalize::Normalize>(),
     StageDef::of::<evd::Evd>(),
     StageDef::of::<split::Split>(),
+    StageDef::of::<train::Train>(),
     StageDef::of::<evaluate::Evaluate>(),
     StageDef::of::<tabulate::Tabulate>(),
 ];

@@ -3,5 +3,6 @@
 
 pub mod csr;
 pub mod eigen;
+pub mod propagate;
 pub mod random;
 pub mod stats;

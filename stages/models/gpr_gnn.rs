@@ -1,0 +1,175 @@
+//! GPR-GNN (Chien et al., "Adaptive Universal Generalized PageRank Graph Neural Network", ICLR 2021).
+//!
+//! ```text
+//! H      = drop_p(ReLU(drop_p(X) W₁ + b₁)) W₂ + b₂          nodes × classes
+//! logits = Σ_{k=0}^{K} γ_k Ã^k drop_dprate(H)               K products with classes columns
+//! ```
+//!
+//! γ is trained and never decayed; both layers are decayed. `order` is K. The published code also offers an init `Null`
+//! that it refuses itself, crashes on its `SGC`, and needs `WS` weights from Python; see the schemes in
+//! [`Scheme`]. Its runs use lr 0.002 and choose the epoch of the smallest validation loss.
+
+use candle_core::{Result, Tensor, Var};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::blocks::{Init, Pass, Perceptron, Scheme, polynomial};
+use super::{Build, GraphView, Mode, Model, Streams};
+use crate::contract::StageError;
+use crate::optim::ParamGroup;
+use crate::params::Problem;
+
+/// Parameters of `gpr-gnn`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Params {
+    /// Hidden units.
+    #[schemars(range(min = 1, max = 65536))]
+    pub hidden: usize,
+    /// Share of features and hidden units dropped in training.
+    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    pub dropout: f64,
+    /// Share of the network's output dropped before propagation.
+    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    pub dprate: f64,
+    /// Degree of the polynomial, which is the number of propagation steps.
+    #[schemars(range(min = 0, max = 1000))]
+    pub order: usize,
+    /// How the coefficients start.
+    pub init: Scheme,
+    /// Parameter of the init: restart probability of `ppr`, base of `nppr`, power of `sgc`.
+    pub alpha: f64,
+    /// Starting coefficients of init `ws`, from degree 0 to `order`.
+    pub weights: Option<Vec<f64>>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { hidden: 64, dropout: 0.5, dprate: 0.5, order: 10, init: Scheme::Ppr, alpha: 0.1, weights: None }
+    }
+}
+
+impl Params {
+    fn start(&self) -> Init<'_> {
+        Init { scheme: self.init, alpha: self.alpha, weights: self.weights.as_deref() }
+    }
+}
+
+impl crate::params::Params for Params {
+    fn check(&self) -> std::result::Result<(), Vec<Problem>> {
+        let problems = self.start().check(self.order, "alpha", "weights");
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
+
+/// A perceptron whose output is propagated by a trained polynomial.
+pub struct GprGnn {
+    net: Perceptron,
+    /// order + 1.
+    gamma: Var,
+    dprate: f64,
+}
+
+impl Build for GprGnn {
+    const NAME: &'static str = "gpr-gnn";
+    const ABOUT: &'static str = "Perceptron propagated by one trained polynomial of the operator";
+    const VERSION: u32 = 1;
+    type Params = Params;
+
+    fn build(params: &Params, data: &GraphView, streams: &mut Streams) -> std::result::Result<Self, StageError> {
+        let net = Perceptron::new(data, Some(params.hidden), params.dropout, streams)?;
+        let gamma = params.start().vector(params.order, data.dtype(), streams.open("init/gamma"))?;
+        Ok(Self { net, gamma, dprate: params.dprate })
+    }
+}
+
+impl Model for GprGnn {
+    fn forward(&self, data: &GraphView, mode: &mut Mode) -> Result<Tensor> {
+        let h = self.net.forward(data, mode, Pass::MAIN)?;
+        let h = mode.drop(&h, self.dprate, "dropout/propagated")?;
+        polynomial(&data.operator, &self.gamma, &h)
+    }
+
+    fn groups(&self) -> Vec<ParamGroup> {
+        let mut groups = self.net.groups();
+        groups.push(ParamGroup::free(vec![("gamma", self.gamma.clone())]));
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+
+    use super::*;
+    use crate::models::blocks::propagate;
+    use crate::models::{Mlp, testing};
+    use crate::optim::Decay;
+    use crate::params::Params as _;
+
+    fn build(params: &Params, data: &GraphView) -> (GprGnn, Streams) {
+        let mut streams = Streams::new(5, 0);
+        (GprGnn::build(params, data, &mut streams).unwrap(), streams)
+    }
+
+    #[test]
+    fn ppr_coefficients_give_appnp() {
+        // Identity between GPR-GNN with frozen PPR weights and APPNP with the same network:
+        // Z⁰ = H, Z^{k+1} = (1−α) Ã Z^k + α H.
+        let data = testing::view(DType::F32);
+        for (order, alpha) in [(10, 0.1), (4, 0.5), (1, 0.9)] {
+            let (model, _) = build(&Params { order, alpha, ..Params::default() }, &data);
+            let h = model.net.forward(&data, &mut Mode::Eval, Pass::MAIN).unwrap();
+            let mut z = h.clone();
+            for _ in 0..order {
+                let step = (propagate(&data.operator, &z).unwrap() * (1.0 - alpha)).unwrap();
+                z = (step + (&h * alpha).unwrap()).unwrap();
+            }
+            assert!(testing::distance(&model.forward(&data, &mut Mode::Eval).unwrap(), &z) < 1e-5);
+        }
+    }
+
+    #[test]
+    fn all_weight_on_degree_zero_gives_the_mlp() {
+        let data = testing::view(DType::F32);
+        let params = Params { init: Scheme::Sgc, alpha: 0.0, dprate: 0.0, ..Params::default() };
+        let (model, streams) = build(&params, &data);
+        let mut mlp_streams = Streams::new(5, 0);
+        let mlp = Mlp::build(&Default::default(), &data, &mut mlp_streams).unwrap();
+        // The streams are named by purpose, so even the masks are the same.
+        for (mut ours, mut theirs) in [(Mode::Eval, Mode::Eval), (Mode::Train(streams), Mode::Train(mlp_streams))] {
+            let (a, b) = (model.forward(&data, &mut ours).unwrap(), mlp.forward(&data, &mut theirs).unwrap());
+            assert!(testing::distance(&a, &b) < 1e-6);
+        }
+    }
+
+    #[test]
+    fn gradients_match_finite_differences() {
+        let data = testing::view(DType::F64);
+        let params = Params { hidden: 4, order: 3, init: Scheme::Random, ..Params::default() };
+        let (model, _) = build(&params, &data);
+        let groups = model.groups();
+        let vars: Vec<_> = groups.iter().flat_map(|g| g.vars.iter().map(|v| &v.1)).collect();
+        let weight = testing::normal(&[data.nodes, data.classes], 5);
+        let loss = || (model.forward(&data, &mut Mode::Eval).unwrap() * &weight).unwrap().sum_all().unwrap();
+        testing::assert_gradients(&vars, loss, 1e-6);
+    }
+
+    #[test]
+    fn coefficients_are_not_decayed() {
+        let data = testing::view(DType::F32);
+        let (model, _) = build(&Params::default(), &data);
+        let decays: Vec<_> = model.groups().iter().map(|g| g.decay).collect();
+        assert_eq!(decays, [Decay::Shared, Decay::Shared, Decay::Off]);
+    }
+
+    #[test]
+    fn listed_weights_start_the_filter_and_must_fit() {
+        let weights = vec![0.5, -1.0, 0.25];
+        let params = Params { order: 2, init: Scheme::Ws, weights: Some(weights), ..Params::default() };
+        assert!(params.check().is_ok());
+        let (model, _) = build(&params, &testing::view(DType::F64));
+        assert_eq!(model.gamma.to_vec1::<f64>().unwrap(), [0.5, -1.0, 0.25]);
+        assert!(Params { order: 3, ..params }.check().is_err());
+    }
+}

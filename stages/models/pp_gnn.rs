@@ -1,0 +1,332 @@
+//! PP-GNN (Lingam et al., "A Piece-wise Polynomial Filtering Approach for Graph Neural Networks"), as in its equations.
+//!
+//! ```text
+//! Z₀     = MLP(X)                                      nodes × classes; or drop_p(X) W + b with `linear`
+//! Z_gpr  = Σ_{j=0}^{K} γ_j Ã^j drop_dprate(Z₀)
+//! h(λ_i) = Σ_{j=0}^{K'} Γ_{bin(i), j} λ_i^j             for every kept eigenvalue, low and high
+//! logits = η · U(h ⊙ UᵀZ₀) + (1 − η) · Z_gpr            U: nodes × kept pairs
+//! ```
+//!
+//! The paper writes the low and the high term apart, each weighted η; both share Z₀, so their sum is the one product
+//! above. Variants of the paper: `low` and `high` keep one side and no global term (weight 1), `gpr-low` and `gpr-high`
+//! keep one side beside it (η and 1 − η). γ and Γ are never decayed.
+//!
+//! What the published code does differently. Its first version filters SVD-rotated features *before* a second network
+//! of its own; its current one forms the nodes × nodes matrix U diag(h) Uᵀ, and cuts bins by the number of nodes, so
+//! nearly all eigenvalues share one polynomial. Both cut low and high together. `dprate`, and two passes through the
+//! network with masks of their own (`masks: independent`), are in the code and not in the paper; the boundary
+//! regulariser (`reg`) is in the paper and not in the code.
+
+use candle_core::{Result, Tensor, Var};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::blocks::{Bins, Boundary, Init, Partition, Pass, Perceptron, Scheme, filter, polynomial, vandermonde};
+use super::{Build, GraphView, Mode, Model, SpectrumView, Streams};
+use crate::contract::StageError;
+use crate::optim::ParamGroup;
+use crate::params::Problem;
+
+/// Which terms the model has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Terms {
+    /// Both sides and the global polynomial.
+    #[default]
+    Full,
+    /// The low side alone.
+    Low,
+    /// The high side alone.
+    High,
+    /// The low side and the global polynomial.
+    GprLow,
+    /// The high side and the global polynomial.
+    GprHigh,
+}
+
+/// Whether the branches share dropout masks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Masks {
+    /// Each branch passes through the network with masks of its own.
+    #[default]
+    Independent,
+    /// One pass serves both branches.
+    Shared,
+}
+
+/// Parameters of `pp-gnn`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Params {
+    /// Which terms the model has.
+    pub variant: Terms,
+    /// Whether a single layer takes the place of the two-layer network, as in PP-GNN (Linear).
+    pub linear: bool,
+    /// Hidden units; unused with `linear`.
+    #[schemars(range(min = 1, max = 65536))]
+    pub hidden: usize,
+    /// Share of features and hidden units dropped in training.
+    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    pub dropout: f64,
+    /// Share of the network's output dropped before propagation; the spectral branch does without.
+    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    pub dprate: f64,
+    /// Degree of the global polynomial.
+    #[schemars(range(min = 0, max = 1000))]
+    pub order: usize,
+    /// Degree of the polynomial of a bin; as `order` if left out.
+    #[schemars(range(min = 0, max = 1000))]
+    pub local_order: Option<usize>,
+    /// Bins a side, of equal numbers of eigenvalues.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub bins: usize,
+    /// Bins of the low side; as `bins` if left out.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub bins_low: Option<usize>,
+    /// Bins of the high side; as `bins` if left out.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub bins_high: Option<usize>,
+    /// Weight of the spectral branch; the global polynomial has the rest.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub eta: f64,
+    /// How all coefficients start.
+    pub init: Scheme,
+    /// Parameter of the init: restart probability of `ppr`, base of `nppr`, power of `sgc`.
+    pub alpha: f64,
+    /// The same for the polynomials of the bins; as `alpha` if left out.
+    pub local_alpha: Option<f64>,
+    /// Starting coefficients of init `ws`, from degree 0 to `order`.
+    pub weights: Option<Vec<f64>>,
+    /// The same for the polynomials of the bins; as `weights` if left out.
+    pub local_weights: Option<Vec<f64>>,
+    /// Whether the branches share dropout masks.
+    pub masks: Masks,
+    /// Strength of the boundary regulariser.
+    #[schemars(range(min = 0.0))]
+    pub reg: f64,
+    /// Whether the regulariser also counts the pair of bins across the gap between the sides.
+    pub reg_gap: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            variant: Terms::Full,
+            linear: false,
+            hidden: 64,
+            dropout: 0.5,
+            dprate: 0.5,
+            order: 4,
+            local_order: None,
+            bins: 4,
+            bins_low: None,
+            bins_high: None,
+            eta: 0.5,
+            init: Scheme::Ppr,
+            alpha: 0.1,
+            local_alpha: None,
+            weights: None,
+            local_weights: None,
+            masks: Masks::Independent,
+            reg: 0.0,
+            reg_gap: true,
+        }
+    }
+}
+
+impl Params {
+    fn global_start(&self) -> Init<'_> {
+        Init { scheme: self.init, alpha: self.alpha, weights: self.weights.as_deref() }
+    }
+
+    fn local_start(&self) -> Init<'_> {
+        let weights = self.local_weights.as_deref().or(self.weights.as_deref());
+        Init { scheme: self.init, alpha: self.local_alpha.unwrap_or(self.alpha), weights }
+    }
+
+    fn local_order(&self) -> usize {
+        self.local_order.unwrap_or(self.order)
+    }
+
+    /// Returns the weights of the spectral branch and of the global polynomial.
+    fn mixture(&self) -> (f64, f64) {
+        match self.variant {
+            Terms::Low | Terms::High => (1.0, 0.0),
+            Terms::Full | Terms::GprLow | Terms::GprHigh => (self.eta, 1.0 - self.eta),
+        }
+    }
+
+    fn has_low(&self) -> bool {
+        matches!(self.variant, Terms::Full | Terms::Low | Terms::GprLow)
+    }
+
+    fn has_high(&self) -> bool {
+        matches!(self.variant, Terms::Full | Terms::High | Terms::GprHigh)
+    }
+
+    fn has_global(&self) -> bool {
+        matches!(self.variant, Terms::Full | Terms::GprLow | Terms::GprHigh)
+    }
+}
+
+impl crate::params::Params for Params {
+    fn check(&self) -> std::result::Result<(), Vec<Problem>> {
+        let mut problems = self.global_start().check(self.order, "alpha", "weights");
+        // What is inherited was checked above, unless the orders differ.
+        if self.local_alpha.is_some() || self.local_weights.is_some() || self.local_order() != self.order {
+            for problem in self.local_start().check(self.local_order(), "local-alpha", "local-weights") {
+                if !problems.iter().any(|p| p.message == problem.message) {
+                    problems.push(problem);
+                }
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
+
+/// A perceptron filtered by one polynomial for all and one for every bin of eigenvalues.
+pub struct PpGnn {
+    net: Perceptron,
+    spectral: Spectral,
+    /// order + 1; none in the variants without the global polynomial.
+    gamma: Option<Var>,
+    /// Weights of the spectral branch and of the global polynomial.
+    mixture: (f64, f64),
+    dprate: f64,
+    masks: Masks,
+}
+
+/// The spectral branch: U(h ⊙ UᵀZ).
+struct Spectral {
+    /// Uᵀ of the kept pairs, pairs × nodes.
+    vectors: Tensor,
+    /// λ_i^j, pairs × (local order + 1).
+    powers: Tensor,
+    /// The bin of every pair.
+    bin_of_pair: Tensor,
+    /// Coefficients of the kept sides, bins × (local order + 1) each, with their names.
+    gammas: Vec<(&'static str, Var)>,
+    boundary: Option<(Boundary, f64)>,
+}
+
+impl Build for PpGnn {
+    const NAME: &'static str = "pp-gnn";
+    const ABOUT: &'static str = "Perceptron filtered by a global polynomial and one for every bin of eigenvalues";
+    const VERSION: u32 = 1;
+    const NEEDS: &'static [&'static str] = &["spectrum"];
+    type Params = Params;
+
+    fn build(params: &Params, data: &GraphView, streams: &mut Streams) -> std::result::Result<Self, StageError> {
+        let spectrum = data.spectrum.as_ref().ok_or(StageError::MissingInput { slot: "spectrum" })?;
+        let hidden = (!params.linear).then_some(params.hidden);
+        let net = Perceptron::new(data, hidden, params.dropout, streams)?;
+        let start = params.global_start();
+        let gamma = params
+            .has_global()
+            .then(|| start.vector(params.order, data.dtype(), streams.open("init/gamma")))
+            .transpose()?;
+        let spectral = Spectral::build(params, spectrum, streams)?;
+        Ok(Self { net, spectral, gamma, mixture: params.mixture(), dprate: params.dprate, masks: params.masks })
+    }
+}
+
+impl Model for PpGnn {
+    fn forward(&self, data: &GraphView, mode: &mut Mode) -> Result<Tensor> {
+        let (eta, rest) = self.mixture;
+        let z = self.net.forward(data, mode, Pass::MAIN)?;
+        let Some(gamma) = self.gamma.as_ref().filter(|_| rest != 0.0) else {
+            return self.spectral.forward(&z)? * eta;
+        };
+        let spectral = if eta == 0.0 {
+            None
+        } else if self.masks == Masks::Independent && self.net.is_random(mode) {
+            Some(self.spectral.forward(&self.net.forward(data, mode, Pass::SECOND)?)?)
+        } else {
+            Some(self.spectral.forward(&z)?)
+        };
+        let global = polynomial(&data.operator, gamma, &mode.drop(&z, self.dprate, "dropout/propagated")?)?;
+        match spectral {
+            Some(spectral) => (spectral * eta)? + (global * rest)?,
+            None => Ok(global),
+        }
+    }
+
+    fn groups(&self) -> Vec<ParamGroup> {
+        let mut groups = self.net.groups();
+        groups.extend(self.gamma.iter().map(|gamma| ParamGroup::free(vec![("gamma", gamma.clone())])));
+        groups.push(ParamGroup::free(self.spectral.gammas.clone()));
+        groups
+    }
+
+    fn penalty(&self) -> Result<Option<Tensor>> {
+        let Some((boundary, strength)) = &self.spectral.boundary else { return Ok(None) };
+        Ok(Some((boundary.penalty(&self.spectral.gamma()?)? * *strength)?))
+    }
+}
+
+impl Spectral {
+    fn build(params: &Params, spectrum: &SpectrumView, streams: &mut Streams) -> std::result::Result<Self, StageError> {
+        let (order, dtype) = (params.local_order(), spectrum.vectors.dtype());
+        let (low, pairs) = (spectrum.low, spectrum.values.len());
+        let (mut sides, mut gammas) = (vec![], vec![]);
+        let mut keep = |side, of_side: usize, count: Option<usize>, name, purpose| {
+            let bins = bins_of_side(side, of_side, count.unwrap_or(params.bins))?;
+            let start = params.local_start();
+            gammas.push((name, start.matrix(bins.len(), order, dtype, streams.open(purpose))?));
+            sides.push(bins);
+            Ok::<_, StageError>(())
+        };
+        if params.has_low() {
+            keep("low", low, params.bins_low, "gamma-low", "init/gamma-low")?;
+        }
+        if params.has_high() {
+            keep("high", pairs - low, params.bins_high, "gamma-high", "init/gamma-high")?;
+        }
+        let from = if params.has_low() { 0 } else { low };
+        let to = if params.has_high() { pairs } else { low };
+        let values = &spectrum.values[from..to];
+        let partition = Partition::join(&sides);
+        let boundary = match params.reg {
+            0.0 => None,
+            strength => Boundary::new(values, &partition, order, params.reg_gap, dtype)?.map(|b| (b, strength)),
+        };
+        Ok(Self {
+            vectors: spectrum.vectors.narrow(0, from, to - from)?,
+            powers: vandermonde(values, order, dtype)?,
+            bin_of_pair: Tensor::new(partition.bin_of_pair(), spectrum.vectors.device())?,
+            gammas,
+            boundary,
+        })
+    }
+
+    /// Returns the coefficients of all bins, bins × (local order + 1).
+    fn gamma(&self) -> Result<Tensor> {
+        let sides: Vec<&Tensor> = self.gammas.iter().map(|(_, gamma)| gamma.as_tensor()).collect();
+        match sides[..] {
+            [only] => Ok(only.clone()),
+            _ => Tensor::cat(&sides, 0),
+        }
+    }
+
+    /// Returns h(λ_i) of every kept pair.
+    fn response(&self) -> Result<Tensor> {
+        (self.gamma()?.index_select(&self.bin_of_pair, 0)? * &self.powers)?.sum(1)
+    }
+
+    fn forward(&self, z: &Tensor) -> Result<Tensor> {
+        filter(&self.vectors, &self.response()?, z)
+    }
+}
+
+fn bins_of_side(side: &str, pairs: usize, count: usize) -> std::result::Result<Bins, StageError> {
+    Bins::equal(pairs, count).ok_or_else(|| {
+        StageError::unusable(
+            format!("`{count}` bins on the {side} side, but the spectrum has `{pairs}` eigenpairs there"),
+            "a bin needs at least one eigenpair: ask for fewer `bins`, or for more pairs in `evd`",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

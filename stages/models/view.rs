@@ -1,0 +1,120 @@
+//! What a model sees of a graph: tensors made once and shared by all splits.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::contract::StageError;
+use crate::kinds::{Operator, Spectrum};
+use crate::math::propagate::Propagator;
+
+/// A graph as models see it.
+pub struct GraphView {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of classes.
+    pub classes: usize,
+    /// nodes × features.
+    pub features: Tensor,
+    /// The symmetric operator, nodes × nodes.
+    pub operator: Arc<Propagator>,
+    /// Eigenpairs of the operator, for the models that need them.
+    pub spectrum: Option<SpectrumView>,
+}
+
+/// Eigenpairs of both ends: first the low side, then the high side, each by descending eigenvalue.
+pub struct SpectrumView {
+    /// Eigenvalues, low side first.
+    pub values: Vec<f64>,
+    /// How many of them are on the low side.
+    pub low: usize,
+    /// Eigenvectors as rows: pairs × nodes.
+    pub vectors: Tensor,
+}
+
+impl GraphView {
+    /// Turns artifacts into tensors of type `dtype`.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] if graph and spectrum differ in size.
+    pub fn new(graph: &Operator, spectrum: Option<&Spectrum>, dtype: DType) -> Result<Self, StageError> {
+        let nodes = graph.nodes();
+        let shape = (graph.features.rows, graph.features.cols);
+        let features = Tensor::from_slice(&graph.features.data, shape, &Device::Cpu)?.to_dtype(dtype)?;
+        if graph.features.rows != nodes || graph.matrix.n() != nodes || graph.features.cols == 0 || graph.classes == 0 {
+            return Err(StageError::unusable(
+                format!(
+                    "the graph has `{nodes}` labels, an operator of `{}` rows, features of `{}` × `{}` and `{}` classes",
+                    graph.matrix.n(),
+                    graph.features.rows,
+                    graph.features.cols,
+                    graph.classes
+                ),
+                "a model needs labels, operator rows and feature rows for the same nodes, and at least one feature",
+            ));
+        }
+        if let Some(label) = graph.labels.iter().find(|l| **l as usize >= graph.classes) {
+            return Err(StageError::unusable(
+                format!("a node has class `{label}`, but the graph has `{}` classes", graph.classes),
+                "classes are counted from 0; the data source is not consistent",
+            ));
+        }
+        let spectrum = spectrum.map(|s| SpectrumView::new(s, nodes, dtype)).transpose()?;
+        let operator = Arc::new(Propagator::new(graph.matrix.clone()));
+        Ok(Self { nodes, classes: graph.classes, features, operator, spectrum })
+    }
+
+    /// Returns the type of all tensors.
+    pub fn dtype(&self) -> DType {
+        self.features.dtype()
+    }
+}
+
+impl SpectrumView {
+    fn new(spectrum: &Spectrum, nodes: usize, dtype: DType) -> Result<Self, StageError> {
+        let (low, high) = (&spectrum.low, &spectrum.high);
+        let pairs = low.values.len() + high.values.len();
+        if spectrum.nodes != nodes || low.vectors.len() + high.vectors.len() != pairs * nodes {
+            return Err(StageError::unusable(
+                format!("the spectrum is of `{}` nodes, the graph has `{nodes}`", spectrum.nodes),
+                "wire `spectrum` to an `evd` of the same operator that is wired to `graph`",
+            ));
+        }
+        let vectors = [low.vectors.as_slice(), high.vectors.as_slice()].concat();
+        Ok(Self {
+            values: [low.values.as_slice(), high.values.as_slice()].concat(),
+            low: low.values.len(),
+            vectors: Tensor::from_vec(vectors, (pairs, nodes), &Device::Cpu)?.to_dtype(dtype)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::testing;
+
+    #[test]
+    fn a_spectrum_of_another_graph_is_refused() {
+        let (graph, mut spectrum) = testing::artifacts();
+        spectrum.nodes += 1;
+        let error = GraphView::new(&graph, Some(&spectrum), DType::F32).err().unwrap();
+        assert!(matches!(error, StageError::Unusable { .. }) && error.hint().is_some());
+    }
+
+    #[test]
+    fn a_label_beyond_the_classes_is_refused() {
+        let (mut graph, _) = testing::artifacts();
+        graph.labels[3] = 2;
+        assert!(matches!(GraphView::new(&graph, None, DType::F32), Err(StageError::Unusable { .. })));
+    }
+
+    #[test]
+    fn the_low_side_stands_first() {
+        let (graph, spectrum) = testing::artifacts();
+        let view = GraphView::new(&graph, Some(&spectrum), DType::F32).unwrap().spectrum.unwrap();
+        assert_eq!(view.values[..view.low], spectrum.low.values);
+        assert_eq!(view.values[view.low..], spectrum.high.values);
+        assert!(view.values.windows(2).all(|w| w[0] >= w[1]));
+    }
+}

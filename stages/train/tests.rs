@@ -1,0 +1,266 @@
+//! Tests of `train` on a graph of 14 nodes and on a separable problem.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::contract::{Artifact, InputDir, ProgressSink, Quiet, StageDef};
+use crate::kinds::{Epoch, Matrix};
+use crate::math::random::Stream;
+use crate::models::testing;
+
+fn params(model: &str) -> Params {
+    let written = json!({"model": model, "epochs": 30, "lr": 0.05});
+    serde_json::from_value(written).unwrap()
+}
+
+/// Splits of the 14 nodes, the `i`-th shifted by `i`.
+fn splits(count: usize) -> Splits {
+    let row = |shift: usize| {
+        let part = |i: usize| match (i + shift) % 7 {
+            0..=2 => Part::Train,
+            3..=4 => Part::Val,
+            _ => Part::Test,
+        };
+        (0..testing::NODES).map(part).collect()
+    };
+    Splits { parts: (0..count).map(row).collect() }
+}
+
+fn run_with(params: &Params, variant: &Value, splits: &Splits, threads: usize) -> Result<Trained, StageError> {
+    let (graph, spectrum) = testing::artifacts();
+    let cancel = AtomicBool::new(false);
+    let job = Job { inputs: &[], threads, progress: &Quiet, cancel: &cancel, variant };
+    train(params, &graph, splits, Some(&spectrum), &job)
+}
+
+fn run(params: &Params, variant: Value, count: usize) -> Trained {
+    run_with(params, &variant, &splits(count), 1).unwrap()
+}
+
+/// Two classes whose features are 1 apart with little noise, on a graph without edges between nodes.
+fn separable() -> (Operator, Splits) {
+    let (n, mut stream) = (60, Stream::new(1, &["test"]));
+    let labels: Vec<u32> = (0..n).map(|i| i % 2).collect();
+    let data =
+        labels.iter().flat_map(|l| [f64::from(*l) - 0.5, 0.0].map(|x| (x + 0.05 * stream.normal()) as f32)).collect();
+    let matrix = crate::math::csr::Csr::new(60, (0..=60).collect(), (0..60).collect(), vec![1.0; 60]).unwrap();
+    let part = |i: u32| [Part::Train, Part::Val, Part::Test][i as usize / 2 % 3];
+    let splits = Splits { parts: vec![(0..n).map(part).collect()] };
+    (Operator { matrix, features: Matrix { rows: 60, cols: 2, data }, labels, classes: 2 }, splits)
+}
+
+#[test]
+fn a_separable_problem_is_learnt() {
+    let (graph, splits) = separable();
+    for model in ["mlp", "gpr-gnn"] {
+        let params = Params { epochs: 100, ..params(model) };
+        let cancel = AtomicBool::new(false);
+        let variant = json!({"hidden": 8});
+        let job = Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &variant };
+        let trained = train(&params, &graph, &splits, None, &job).unwrap();
+        let test = splits.nodes(0, Part::Test);
+        let (_, accuracy) = split::score(&trained.splits[0].logits, 2, &test, &graph.labels);
+        assert_eq!(accuracy, 1.0, "{model}");
+        let history = &trained.splits[0].history;
+        assert!(history[history.len() - 1].val_loss < history[0].val_loss);
+    }
+}
+
+#[test]
+fn threads_and_repetition_change_no_byte() {
+    for (model, variant) in [("mlp", json!({})), ("gpr-gnn", json!({})), ("pp-gnn", json!({"bins": 2, "reg": 0.1}))] {
+        let with = |threads| run_with(&params(model), &variant, &splits(4), threads).unwrap();
+        let one = with(1);
+        for threads in [1, 2, 3, 9] {
+            // `==` on floats is meant: bytes must agree.
+            assert!(with(threads) == one, "{model} with {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn seeds_and_splits_have_streams_of_their_own() {
+    let first = |p: &Params, count, split: usize| run(p, json!({}), count).splits.swap_remove(split).history[0];
+    let base = first(&params("mlp"), 1, 0);
+    assert_ne!(base, first(&Params { seed: 1, ..params("mlp") }, 1, 0));
+    // Split 7 has the same nodes as split 0 here, so only the streams differ.
+    assert_ne!(base, first(&params("mlp"), 8, 7));
+    assert_eq!(base, first(&params("mlp"), 8, 0), "more splits do not shift the first");
+}
+
+#[test]
+fn the_first_best_epoch_is_kept_with_its_weights_and_logits() {
+    for select in [Select::ValAccuracy, Select::ValLoss] {
+        let params = Params { select, ..params("gpr-gnn") };
+        let trained = run(&params, json!({"order": 2}), 3);
+        for split in &trained.splits {
+            let value = |e: &Epoch| if select == Select::ValLoss { -e.val_loss } else { e.val_accuracy };
+            let best = split.history.iter().map(value).fold(f64::MIN, f64::max);
+            assert_eq!(split.history.iter().position(|e| value(e) == best), Some(split.best_epoch));
+        }
+        // Stopping right after the best epoch of split 0 leaves the same weights and logits.
+        let shorter = Params { epochs: trained.splits[0].best_epoch + 1, ..params };
+        let again = run(&shorter, json!({"order": 2}), 1);
+        assert_eq!(again.splits[0].weights, trained.splits[0].weights);
+        assert_eq!(again.splits[0].logits, trained.splits[0].logits);
+    }
+}
+
+#[test]
+fn the_window_stops_early_and_zero_never_does() {
+    let stopped = run(&Params { epochs: 300, window: 5, lr: 0.5, ..params("mlp") }, json!({}), 1);
+    let ran = stopped.splits[0].history.len();
+    assert!((7..300).contains(&ran), "{ran} epochs");
+    let losses: Vec<f64> = stopped.splits[0].history.iter().map(|e| e.val_loss).collect();
+    let mean = |e: usize| losses[e - 5..e].iter().sum::<f64>() / 5.0;
+    let first = (6..ran).find(|e| losses[*e] > mean(*e));
+    assert_eq!(first, Some(ran - 1), "the run ends at the first epoch that the rule names");
+    let endless = run(&Params { epochs: 300, window: 0, lr: 0.5, ..params("mlp") }, json!({}), 1);
+    assert_eq!(endless.splits[0].history.len(), 300);
+}
+
+#[test]
+fn unused_coefficients_are_left_as_they_started() {
+    // With η = 0 the bins never reach the loss: no gradient, no step, no decay.
+    let trained = run(&Params { weight_decay: 0.1, ..params("pp-gnn") }, json!({"eta": 0.0, "bins": 1, "order": 1}), 1);
+    let (shape, values) = &trained.splits[0].weights["gamma-low"];
+    assert_eq!(shape, &[1, 2]);
+    assert!(values.iter().zip([0.1, 0.9]).all(|(a, b)| (a - b).abs() < 1e-6));
+    assert!(trained.splits[0].weights["gamma"].1[0] != 0.1);
+}
+
+#[test]
+fn divergence_names_split_and_epoch() {
+    let error = run_with(&Params { lr: 1e38, ..params("mlp") }, &json!({}), &splits(2), 2).unwrap_err();
+    let StageError::Numeric { what, hint } = error else { panic!("{error:?}") };
+    assert!(what.contains("split `0`") && what.contains("epoch"), "{what}");
+    assert!(hint.unwrap().contains("`lr`"));
+}
+
+#[test]
+fn splits_that_cannot_be_trained_on_are_refused_with_a_hint() {
+    let refused = |change: &dyn Fn(&mut Splits)| {
+        let mut splits = splits(2);
+        change(&mut splits);
+        let error = run_with(&params("mlp"), &json!({}), &splits, 1).unwrap_err();
+        assert!(matches!(error, StageError::Unusable { .. }) && error.hint().is_some());
+        error.to_string()
+    };
+    let without =
+        |part: Part| move |s: &mut Splits| s.parts[1].iter_mut().filter(|p| **p == part).for_each(|p| *p = Part::None);
+    assert!(refused(&without(Part::Train)).contains("split `1` has no training node"));
+    assert!(refused(&without(Part::Val)).contains("split `1` has no validation node"));
+    assert!(refused(&|s| s.parts[0].truncate(5)).contains("`5` nodes"));
+    assert!(refused(&|s| s.parts.clear()).contains("no split"));
+}
+
+#[test]
+fn a_class_without_training_nodes_and_a_split_without_test_nodes_are_allowed() {
+    let parts = (0..testing::NODES).map(|i| if i < 5 { Part::Train } else { Part::Val }).collect();
+    let trained = run_with(&params("mlp"), &json!({}), &Splits { parts: vec![parts] }, 1).unwrap();
+    assert_eq!(trained.splits[0].history.len(), 30);
+}
+
+#[test]
+fn cancelling_stops_the_run() {
+    let (graph, _) = testing::artifacts();
+    let cancel = AtomicBool::new(true);
+    let job = Job { inputs: &[], threads: 2, progress: &Quiet, cancel: &cancel, variant: &json!({}) };
+    let result = train(&params("mlp"), &graph, &splits(3), None, &job);
+    assert!(matches!(result, Err(StageError::Cancelled)));
+}
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<Progress>>);
+
+impl ProgressSink for Notes {
+    fn progress(&self, progress: &Progress) {
+        self.0.lock().unwrap().push(progress.clone());
+    }
+}
+
+#[test]
+fn progress_ends_at_the_total_even_after_an_early_stop() {
+    let (graph, _) = testing::artifacts();
+    let (cancel, notes) = (AtomicBool::new(false), Notes::default());
+    let params = Params { epochs: 300, window: 5, lr: 0.5, ..params("mlp") };
+    let job = Job { inputs: &[], threads: 1, progress: &notes, cancel: &cancel, variant: &json!({}) };
+    train(&params, &graph, &splits(2), None, &job).unwrap();
+    let notes = notes.0.into_inner().unwrap();
+    assert!(notes[0].note.starts_with("split 1/2 epoch 0 loss "), "{}", notes[0].note);
+    assert!(notes.windows(2).all(|w| w[0].done < w[1].done));
+    let last = &notes[notes.len() - 1];
+    assert_eq!((last.done, last.total), (600, 600));
+}
+
+#[test]
+fn scores_follow_the_formula() {
+    // Node 0 has logits (0, 0): loss ln 2, and the tie goes to class 0. Node 2 has (1, 3) and class 1:
+    // ln(e¹ + e³) − 3 = ln(1 + e⁻²).
+    let logits = [0.0, 0.0, 9.0, 9.0, 1.0, 3.0];
+    let (loss, accuracy) = split::score(&logits, 2, &[0, 2], &[1, 0, 1]);
+    let expected = (2f64.ln() + (1.0 + (-2f64).exp()).ln()) / 2.0;
+    assert!((loss - expected).abs() < 1e-12);
+    assert_eq!(accuracy, 0.5);
+}
+
+#[test]
+fn parameters_of_stage_and_model_stand_side_by_side() {
+    let stage = StageDef::of::<Train>();
+    let check = |written: Value| stage.check(written.as_object().unwrap());
+    let checked = check(json!({"model": "pp-gnn", "bins": 3})).unwrap();
+    assert_eq!(checked.needs(), ["spectrum"]);
+    let all = checked.all();
+    for (name, value) in [
+        ("seed", json!(0)),
+        ("epochs", json!(1000)),
+        ("lr", json!(0.01)),
+        ("weight-decay", json!(5e-4)),
+        ("lr-decay", json!(0.99)),
+        ("lr-decay-every", json!(50)),
+        ("window", json!(200)),
+        ("select", json!("val-accuracy")),
+        ("bins", json!(3)),
+        ("order", json!(4)),
+        ("eta", json!(0.5)),
+        ("hidden", json!(64)),
+        ("masks", json!("independent")),
+    ] {
+        assert_eq!(all.get(name), Some(&value), "{name}");
+    }
+    assert!(check(json!({"model": "mlp", "bins": 3})).is_err(), "`bins` is no parameter of `mlp`");
+    assert!(check(json!({"model": "mlp", "dropout": 1.0})).is_err(), "nothing would be left");
+    assert!(check(json!({"model": "mlp", "lr": 0.0})).is_err());
+    assert!(check(json!({"model": "gpr-gnn", "init": "null"})).is_err());
+    assert!(check(json!({"model": "gpr-gnn", "init": "sgc", "alpha": 0.5})).is_err());
+    assert!(check(json!({})).is_err(), "a model must be named");
+}
+
+#[test]
+fn the_stage_loads_its_inputs_and_saves_what_training_gives() {
+    let root = std::env::temp_dir().join(format!("ppgnn-train-test-{}", std::process::id()));
+    let (graph, spectrum) = testing::artifacts();
+    let dir = |name: &str| {
+        let dir = root.join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    };
+    graph.save(&dir("graph")).unwrap();
+    spectrum.save(&dir("spectrum")).unwrap();
+    splits(2).save(&dir("splits")).unwrap();
+    let inputs = ["graph", "splits", "spectrum"].map(|slot| InputDir { slot, key: String::new(), dir: dir(slot) });
+    let stage = StageDef::of::<Train>();
+    let written = json!({"model": "pp-gnn", "epochs": 30, "lr": 0.05, "bins": 2});
+    let checked = stage.check(written.as_object().unwrap()).unwrap();
+    let cancel = AtomicBool::new(false);
+    let job = Job { inputs: &inputs, threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null };
+    stage.run(&checked, &job, &dir("out")).unwrap();
+    let saved = Trained::load(&dir("out")).unwrap();
+    std::fs::remove_dir_all(&root).unwrap();
+    let expected = run(&params("pp-gnn"), json!({"bins": 2}), 2);
+    assert_eq!(saved.splits[1].logits, expected.splits[1].logits);
+    assert_eq!(saved.splits[0].weights, expected.splits[0].weights);
+}
