@@ -1,5 +1,11 @@
 //! The engine of ppgnn: pipeline files, plans, the artifact store, runs and the command line.
+//!
+//! Data flows one way, a type for each step: text → `PipelineFile` → [`pipeline::Pipeline`] → [`plan::Plan`] →
+//! [`run::RunReport`]. The science (stages, models, formats) is in the crate `ppgnn-stages`, which knows nothing of
+//! this one.
 
+pub mod cli;
+pub mod history;
 pub mod pipeline;
 pub mod plan;
 pub mod report;

@@ -1,1 +1,5 @@
-fn main() {}
+//! The `ppgnn` program.
+
+fn main() -> std::process::ExitCode {
+    ppgnn::cli::main()
+}

@@ -27,12 +27,12 @@ impl Stage for Evaluate {
     const ABOUT: &'static str = "Scores a trained model on the parts of every split";
     const VERSION: u32 = 1;
     const INPUTS: &'static [Slot] =
-        &[Slot::one("trained", Trained::KIND), Slot::one("graph", Operator::KIND), Slot::one("splits", Splits::KIND)];
+        &[Slot::one("trained", Trained::KIND), Slot::one("operator", Operator::KIND), Slot::one("splits", Splits::KIND)];
     type Params = Params;
     type Output = Metrics;
 
     fn run(_: &Params, job: &Job) -> Result<Metrics, StageError> {
-        let (trained, graph): (Trained, Operator) = (job.input("trained")?, job.input("graph")?);
+        let (trained, graph): (Trained, Operator) = (job.input("trained")?, job.input("operator")?);
         evaluate(&trained, &graph.labels, graph.classes, &job.input("splits")?)
     }
 }
@@ -40,8 +40,8 @@ impl Stage for Evaluate {
 fn evaluate(trained: &Trained, labels: &[u32], classes: usize, splits: &Splits) -> Result<Metrics, StageError> {
     let nodes = labels.len();
     let pairs = [
-        ("nodes", "graph", trained.nodes, nodes),
-        ("classes", "graph", trained.classes, classes),
+        ("nodes", "operator", trained.nodes, nodes),
+        ("classes", "operator", trained.classes, classes),
         ("splits", "splits", trained.splits.len(), splits.len()),
         ("nodes", "splits", trained.nodes, splits.parts.first().map_or(nodes, Vec::len)),
     ];
@@ -175,7 +175,7 @@ mod tests {
             std::fs::create_dir(&dir).unwrap();
             InputDir { slot, key: String::new(), dir }
         };
-        let inputs = [dir("trained"), dir("graph"), dir("splits")];
+        let inputs = [dir("trained"), dir("operator"), dir("splits")];
         trained().save(&inputs[0].dir).unwrap();
         let matrix = Csr::new(5, vec![0; 6], vec![], vec![]).unwrap();
         let features = Matrix { rows: 5, cols: 1, data: vec![0.0; 5] };

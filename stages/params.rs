@@ -31,6 +31,12 @@ pub trait Params: Serialize + DeserializeOwned + JsonSchema + 'static {
     fn check(&self) -> Result<(), Vec<Problem>> {
         Ok(())
     }
+
+    /// Fills in defaults that depend on other fields, so that leaving one out and writing it give the same key.
+    #[must_use]
+    fn complete(self) -> Self {
+        self
+    }
 }
 
 /// A row of a table that a stage chooses from: a model of `train`, a format of `load`.
@@ -164,7 +170,7 @@ pub(crate) fn parse<P: Params>(written: Map<String, Value>) -> Result<Value, Vec
     let parsed: P =
         serde_json::from_value(Value::Object(written)).map_err(|e| vec![Problem::value("", e.to_string())])?;
     parsed.check()?;
-    serde_json::to_value(&parsed).map_err(|e| vec![Problem::value("", e.to_string())])
+    serde_json::to_value(parsed.complete()).map_err(|e| vec![Problem::value("", e.to_string())])
 }
 
 type Parse = fn(Map<String, Value>) -> Result<Value, Vec<Problem>>;
@@ -182,6 +188,9 @@ pub(crate) fn check(
     let mut own = Map::new();
     let mut of_row = Map::new();
     for (name, value) in written {
+        if row.is_none() && choice.is_some_and(|c| c.param == name) {
+            continue;
+        }
         let (schema, part) = match (property(own_schema, name), row.and_then(|r| property((r.schema)(), name))) {
             (Some(schema), _) => (schema, &mut own),
             (None, Some(schema)) => (schema, &mut of_row),
@@ -197,11 +206,13 @@ pub(crate) fn check(
             Ok(value) => {
                 part.insert(name.clone(), value);
             }
-            Err(message) => problems.push(Problem::value(name, message)),
+            Err(message) => problems.push(Problem::value(name, format!("`{name}`: {message}"))),
         }
     }
     for (schema, part) in [(Some(own_schema), &own), (row.map(|r| (r.schema)()), &of_row)] {
-        problems.extend(schema.into_iter().flat_map(|s| missing(s, part)));
+        // What is wrong with the choice itself was said above.
+        let others = schema.into_iter().flat_map(|s| missing(s, part));
+        problems.extend(others.filter(|p| choice.is_none_or(|c| c.param != p.param)));
     }
     if !problems.is_empty() {
         return Err(problems);

@@ -111,7 +111,7 @@ impl Stage for Train {
     const ABOUT: &'static str = "Trains one model configuration on every split";
     const VERSION: u32 = 1;
     const INPUTS: &'static [Slot] = &[
-        Slot::one("graph", Kind("operator")),
+        Slot::one("operator", Kind("operator")),
         Slot::one("splits", Kind("splits")),
         Slot::optional("spectrum", Kind("spectrum")),
     ];
@@ -121,7 +121,7 @@ impl Stage for Train {
 
     fn run(params: &Params, job: &Job) -> Result<Trained, StageError> {
         let spectrum: Option<Spectrum> = job.optional("spectrum")?;
-        train(params, &job.input("graph")?, &job.input("splits")?, spectrum.as_ref(), job)
+        train(params, &job.input("operator")?, &job.input("splits")?, spectrum.as_ref(), job)
     }
 }
 

@@ -134,7 +134,6 @@ fn check_format(root: &Node, problems: &mut Problems) -> Option<()> {
 
 /// Lays `over` on `base`.
 fn merge(base: Node, over: Node) -> Node {
-    let span = over.span.clone();
     match (base.data, over.data) {
         (Data::Map(mut entries), Data::Map(new)) => {
             for (key, value) in new {
@@ -144,16 +143,18 @@ fn merge(base: Node, over: Node) -> Node {
                         entries.remove(at);
                     }
                     Some(at) => {
-                        let (_, old) = entries.remove(at);
-                        entries.insert(at, (key, merge(old, value)));
+                        let (old_key, old) = entries.remove(at);
+                        // A mapping that is only added to is still best known from where it was written first.
+                        let both_maps = matches!((&old.data, &value.data), (Data::Map(_), Data::Map(_)));
+                        entries.insert(at, (if both_maps { old_key } else { key }, merge(old, value)));
                     }
                     None if value.is_null() => {}
                     None => entries.push((key, value)),
                 }
             }
-            Node { data: Data::Map(entries), span }
+            Node { data: Data::Map(entries), span: base.span }
         }
-        (_, data) => Node { data, span },
+        (_, data) => Node { data, span: over.span },
     }
 }
 

@@ -190,7 +190,7 @@ fn find_def(entry: &StageEntry, stages: &'static [StageDef], problems: &mut Prob
     let def = stages.iter().find(|d| d.name == entry.uses.name);
     if def.is_none() {
         let names = stages.iter().map(|d| d.name);
-        let help = format!("{}; another name needs `uses: <stage>`", nearest_help(&entry.uses.name, names));
+        let help = format!("{} (a name of your own needs `uses: <stage>`)", nearest_help(&entry.uses.name, names));
         problems.add(&entry.uses.span, format!("unknown stage `{}`", entry.uses.name), Some(help));
     }
     def

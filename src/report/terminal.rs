@@ -32,6 +32,8 @@ const BAR: &str = "     Running [{elapsed:>7} ] {prefix}  {bar:20} {pos}/{len} {
 pub struct Style {
     /// A line for every node that was cached or not started, not one for each stage.
     pub verbose: bool,
+    /// Nothing but failures and damage.
+    pub quiet: bool,
     /// Progress bars.
     pub bars: bool,
     /// Colour.
@@ -40,10 +42,10 @@ pub struct Style {
 
 impl Style {
     /// The style that suits stderr and the environment (`NO_COLOR`, `TERM`).
-    pub fn for_stderr(verbose: bool) -> Self {
+    pub fn for_stderr(verbose: bool, quiet: bool) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let bars = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        Self { verbose, bars, colour: bars && !set("NO_COLOR") }
+        let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        Self { verbose, quiet, bars: terminal && !quiet, colour: terminal && !set("NO_COLOR") }
     }
 }
 
@@ -251,6 +253,10 @@ impl Terminal {
 
 impl EventSink for Terminal {
     fn event(&self, event: &Event) {
+        let loud = matches!(event, Event::NodeFailed { .. } | Event::ArtifactDamaged { .. } | Event::Interrupted { .. });
+        if self.style.quiet && !loud {
+            return;
+        }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.show(&mut inner, event);
     }
@@ -264,8 +270,8 @@ fn columns(node: &str, last: &str) -> String {
 
 /// Says in one line what happened.
 fn summary(report: &RunReport) -> String {
-    let plural = if report.needed == 1 { "" } else { "s" };
-    let mut text = format!("{} node{plural}: {} cached, {} ran", report.needed, report.cached, report.ran);
+    let plural = if report.nodes == 1 { "" } else { "s" };
+    let mut text = format!("{} node{plural}: {} cached, {} ran", report.nodes, report.cached, report.ran);
     // Writing to a text cannot fail.
     if report.failed > 0 {
         let _ = write!(text, ", {} failed", report.failed);
@@ -333,8 +339,7 @@ mod tests {
             hint: Some("lower `lr`".into()),
         };
         let report = RunReport {
-            nodes: 60,
-            needed: 6,
+            nodes: 6,
             cached: 3,
             ran: 1,
             failed: 1,
@@ -360,7 +365,7 @@ mod tests {
         ]
     }
 
-    const PLAIN: Style = Style { verbose: false, bars: false, colour: false };
+    const PLAIN: Style = Style { verbose: false, quiet: false, bars: false, colour: false };
 
     #[test]
     fn a_run_is_told_in_columns() {

@@ -13,8 +13,8 @@ pub enum NodeState {
     Hit,
     /// Compute it.
     Miss,
-    /// Leave it alone.
-    Unneeded,
+    /// Leave it alone: it is not in the store, and nothing that has to be computed reads it.
+    Absent,
 }
 
 /// Says for every node what a run would do with it. Manifests are read, other files are not.
@@ -27,10 +27,13 @@ pub fn demand(plan: &Plan, store: &Store, targets: &[NodeId], force: &[NodeId]) 
     for id in targets.iter().chain(force) {
         needed.get_mut(id.0).into_iter().for_each(|n| *n = true);
     }
-    let mut states = vec![NodeState::Unneeded; plan.nodes.len()];
+    let mut states = vec![NodeState::Absent; plan.nodes.len()];
     // Inputs stand before the nodes that need them, so from the end on, every demand is known when its node comes.
     for (id, node) in plan.iter().rev() {
         if !needed[id.0] {
+            if store.has(&node.key, node.stage.name) {
+                states[id.0] = NodeState::Hit;
+            }
             continue;
         }
         if !forced[id.0] && store.get(&node.key, node.stage.name).is_some() {

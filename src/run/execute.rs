@@ -245,32 +245,44 @@ impl<'r> Run<'r> {
             self.schedule.skip_rest(culprit);
             self.tell_skipped();
         }
+        let asked: Vec<NodeId> = self.options.targets.iter().chain(&self.options.force).copied().collect();
+        let part = self.work.plan.ancestors(&asked);
         let states = self.schedule.states();
         let count = |wanted: fn(&State) -> bool| states.iter().filter(|state| wanted(state)).count();
-        let unneeded = count(|s| *s == State::Idle);
-        let needed = states.len() - unneeded;
-        let cached = count(|s| *s == State::Cached);
+        let nodes = part.iter().filter(|p| **p).count();
+        let idle = count(|s| *s == State::Idle) - (states.len() - nodes);
+        let found = count(|s| *s == State::Cached);
         let ran = count(|s| *s == State::Done);
         let failed = count(|s| *s == State::Failed);
+        let skipped = nodes - idle - found - ran - failed;
         let saved = self.saved.iter().zip(states).filter(|(_, state)| **state == State::Cached);
+        let mut saved_seconds: f64 = saved.map(|(seconds, _)| seconds).sum();
+        // What lies behind a cached node was not looked at yet.
+        let mut behind = 0;
+        for (id, node) in self.work.plan.iter().filter(|(id, _)| part[id.0] && states[id.0] == State::Idle) {
+            if let Some(entry) = self.work.store.get(&node.key, node.stage.name) {
+                tracing::trace!(node = node.name, id = id.0, "cached behind a cached node");
+                behind += 1;
+                saved_seconds += entry.manifest.seconds;
+            }
+        }
         self.failures.sort_by_key(|(id, _)| *id);
         let failed_node = |(id, failure)| {
             let (node, key) = label(self.work.plan.node(id));
             FailedNode { node, key, failure }
         };
         RunReport {
-            nodes: states.len(),
-            needed,
-            cached,
+            nodes,
+            cached: found + behind,
             ran,
             failed,
-            skipped: needed - cached - ran - failed,
-            unneeded,
+            skipped,
+            absent: idle - behind,
             damaged: self.work.damaged.load(Ordering::Relaxed),
             // A wish to stop that came when all was done has stopped nothing.
-            interrupted: self.interrupted && needed > cached + ran + failed,
+            interrupted: self.interrupted && skipped > 0,
             seconds,
-            saved_seconds: saved.map(|(seconds, _)| seconds).sum(),
+            saved_seconds,
             failures: self.failures.into_iter().map(failed_node).collect(),
         }
     }

@@ -6,15 +6,13 @@ use crate::plan::ArtifactKey;
 
 use super::event::{Failure, FailureKind};
 
-/// What happened in a run. `needed` is the sum of `cached`, `ran`, `failed` and `skipped`.
+/// What happened in a run. `nodes` is the sum of `cached`, `ran`, `failed`, `skipped` and `absent`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunReport {
-    /// Nodes in the plan.
+    /// Nodes asked for, with everything behind them.
     pub nodes: usize,
-    /// Nodes that the targets needed.
-    pub needed: usize,
-    /// Needed nodes that were in the store, or that another process put there meanwhile.
+    /// Nodes that were in the store, or that another process put there meanwhile.
     pub cached: usize,
     /// Nodes computed.
     pub ran: usize,
@@ -22,8 +20,8 @@ pub struct RunReport {
     pub failed: usize,
     /// Needed nodes that were not started or not finished.
     pub skipped: usize,
-    /// Nodes that nothing needed.
-    pub unneeded: usize,
+    /// Nodes that are not in the store and that nothing needed.
+    pub absent: usize,
     /// Artifacts that were found damaged.
     pub damaged: usize,
     /// Whether the run was asked to stop before its end.

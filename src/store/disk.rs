@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use serde::Deserialize;
 
@@ -16,7 +17,7 @@ use super::clock;
 use super::error::{StoreError, io_error};
 use super::inspect::{Care, Inspection, read_manifest};
 use super::layout::{
-    ArtifactRef, FOLDERS, OBJECTS, QUARANTINE, RUNS, STORE_FILE, TMP, ensure_folder, folders, plain, sync_folder, unused,
+    ArtifactRef, FOLDERS, MANIFEST, OBJECTS, QUARANTINE, RUNS, STORE_FILE, TMP, ensure_folder, folders, plain, sync_folder, unused,
 };
 use super::manifest::Manifest;
 
@@ -120,6 +121,17 @@ impl Store {
     /// Returns whether the store was opened for writing.
     pub fn is_writable(&self) -> bool {
         self.writable
+    }
+
+    /// Returns whether an artifact is there, by the presence of its manifest alone.
+    pub fn has(&self, key: &ArtifactKey, stage: &str) -> bool {
+        self.object(key, stage).is_ok_and(|dir| dir.join(MANIFEST).is_file())
+    }
+
+    /// Returns when an artifact was put there, as far as the file system knows.
+    pub fn modified(&self, artifact: &ArtifactRef) -> Option<SystemTime> {
+        let dir = self.object(&artifact.key, &artifact.stage).ok()?;
+        fs::metadata(dir).and_then(|m| m.modified()).ok()
     }
 
     /// Finds an artifact by its manifest alone: fast, and enough to plan with. Damage to its files goes unnoticed.

@@ -124,6 +124,14 @@ impl params::Params for Params {
         }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
+
+    fn complete(self) -> Self {
+        if self.lambda.is_some() {
+            return self;
+        }
+        let (phi, epsilon) = (self.phi.or(Some(DEFAULT_PHI)), self.epsilon.or(Some(DEFAULT_EPSILON)));
+        Self { phi, epsilon, ..self }
+    }
 }
 
 /// The format.

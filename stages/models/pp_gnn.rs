@@ -183,6 +183,17 @@ impl crate::params::Params for Params {
         }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
+
+    fn complete(self) -> Self {
+        Self {
+            local_order: Some(self.local_order()),
+            bins_low: self.bins_low.or(Some(self.bins)),
+            bins_high: self.bins_high.or(Some(self.bins)),
+            local_alpha: self.local_alpha.or(Some(self.alpha)),
+            local_weights: self.local_weights.or_else(|| self.weights.clone()),
+            ..self
+        }
+    }
 }
 
 /// A perceptron filtered by one polynomial for all and one for every bin of eigenvalues.

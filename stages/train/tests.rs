@@ -248,10 +248,10 @@ fn the_stage_loads_its_inputs_and_saves_what_training_gives() {
         std::fs::create_dir_all(&dir).unwrap();
         dir
     };
-    graph.save(&dir("graph")).unwrap();
+    graph.save(&dir("operator")).unwrap();
     spectrum.save(&dir("spectrum")).unwrap();
     splits(2).save(&dir("splits")).unwrap();
-    let inputs = ["graph", "splits", "spectrum"].map(|slot| InputDir { slot, key: String::new(), dir: dir(slot) });
+    let inputs = ["operator", "splits", "spectrum"].map(|slot| InputDir { slot, key: String::new(), dir: dir(slot) });
     let stage = StageDef::of::<Train>();
     let written = json!({"model": "pp-gnn", "epochs": 30, "lr": 0.05, "bins": 2});
     let checked = stage.check(written.as_object().unwrap()).unwrap();

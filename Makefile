@@ -1,0 +1,36 @@
+# Named entry points, nothing clever: every target is one or two commands that also work by hand.
+
+.PHONY: help build test lint check docs quickstart bench-plan kill-loop lapack clean-artifacts
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+build: ## Build the program, optimised
+	cargo build --release
+
+test: ## Run all tests
+	cargo test --workspace
+
+lint: ## Check formatting and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+docs: ## Build the documentation, warnings denied
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+check: lint test docs ## Everything that a change must pass
+
+quickstart: ## Run the quick start
+	cargo run --release -- run pipelines/quickstart.yaml
+
+bench-plan: ## Time planning of 1 000, 10 000 and 100 000 nodes
+	cargo bench --bench plan
+
+kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
+	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture
+
+lapack: ## Test the second eigen-solver (needs a system LAPACK, such as libopenblas-dev)
+	cargo test -p ppgnn-stages --features lapack evd
+
+clean-artifacts: ## Show what the store could lose; `ppgnn cache gc --delete` deletes it
+	cargo run --release -- cache gc

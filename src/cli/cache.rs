@@ -1,0 +1,167 @@
+//! `ppgnn cache`: lists, verifies and cleans the artifact store.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::failure::Failure;
+use super::project::StoreArgs;
+use super::{exit, note, print, print_json};
+use crate::report::{bytes_text, duration_text};
+use crate::store::Integrity;
+use crate::store::prune::{Leftover, choose, delete};
+
+/// List, verify or clean the artifact store
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List artifacts: key, stage, size, time it took, node
+    Ls {
+        /// Only artifacts of this stage
+        stage: Option<String>,
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read every byte of every artifact and compare with its digest
+    Verify {
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what could be deleted: artifacts that no published result needs, leftovers, quarantine
+    ///
+    /// Nothing is deleted without --delete, and never what a published result needs.
+    Gc {
+        /// Delete what is shown
+        #[arg(long)]
+        delete: bool,
+        /// Only what is older than this, such as 12h or 30d
+        #[arg(long, value_name = "AGE", value_parser = age)]
+        older_than: Option<Duration>,
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    match &args.command {
+        Command::Ls { stage, store, json } => ls(stage.as_deref(), store, *json),
+        Command::Verify { store, json } => verify(store, *json),
+        Command::Gc { delete, older_than, store, json } => gc(*delete, *older_than, store, *json),
+    }
+}
+
+fn ls(stage: Option<&str>, store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
+    let store = store.look()?;
+    let mut out = String::new();
+    let mut listed = Vec::new();
+    let mut total = 0;
+    for artifact in store.entries(stage)? {
+        let Some(m) = store.manifest(&artifact.key, &artifact.stage) else {
+            out.push_str(&format!("{}  {:<10} damaged\n", artifact.key.short(), artifact.stage));
+            continue;
+        };
+        total += m.bytes();
+        let line = (m.key.short(), &artifact.stage, bytes_text(m.bytes()), duration_text(m.seconds), &m.node);
+        out.push_str(&format!("{}  {:<10} {:>9} {:>8}  {}\n", line.0, line.1, line.2, line.3, line.4));
+        listed.push(json!({
+            "key": m.key, "stage": artifact.stage, "bytes": m.bytes(), "seconds": m.seconds, "id": m.node, "created": m.created,
+        }));
+    }
+    if as_json {
+        print_json(&json!({"version": 1, "artifacts": listed, "bytes": total}))?;
+    } else {
+        print(&format!("{out}{} artifacts, {}\n", listed.len(), bytes_text(total)))?;
+    }
+    Ok(exit::DONE)
+}
+
+fn verify(store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
+    let store = store.look()?;
+    let (mut whole, mut damaged) = (0, Vec::new());
+    for (artifact, integrity) in store.verify_all()? {
+        match integrity? {
+            Integrity::Whole => whole += 1,
+            Integrity::Absent => {}
+            Integrity::Damaged { what } => {
+                if !as_json {
+                    note(&format!("damaged: {} {}: {what}", artifact.stage, artifact.key.short()));
+                }
+                damaged.push(json!({"stage": artifact.stage, "key": artifact.key, "what": what}));
+            }
+        }
+    }
+    let count = damaged.len();
+    if as_json {
+        print_json(&json!({"version": 1, "whole": whole, "damaged": damaged}))?;
+    } else {
+        print(&format!("{whole} artifacts whole, {count} damaged\n"))?;
+    }
+    if count == 0 {
+        return Ok(exit::DONE);
+    }
+    note("hint: the next run sets damaged artifacts aside and computes them again");
+    Ok(exit::DATA)
+}
+
+fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
+    let store = if really { store.open()? } else { store.look()? };
+    let chosen = choose(&store, older_than)?;
+    let total: u64 = chosen.iter().map(|p| p.bytes).sum();
+    let describe = |what: &Leftover| match what {
+        Leftover::Artifact(a) => ("artifact", format!("{} {}", a.stage, a.key.short())),
+        Leftover::Unfinished(name) => ("unfinished", name.clone()),
+        Leftover::Quarantined(name) => ("quarantined", name.clone()),
+    };
+    let deleted = if really { Some(delete(&store, &chosen)?) } else { None };
+    if as_json {
+        let list: Vec<_> = chosen
+            .iter()
+            .map(|p| json!({"what": describe(&p.what).0, "name": describe(&p.what).1, "bytes": p.bytes}))
+            .collect();
+        let freed = deleted.map(|d| d.bytes);
+        print_json(&json!({"version": 1, "chosen": list, "bytes": total, "deleted": really, "freed": freed}))?;
+        return Ok(exit::DONE);
+    }
+    let mut out = String::new();
+    for p in &chosen {
+        let (kind, name) = describe(&p.what);
+        out.push_str(&format!("{kind:<12} {:>9}  {name}\n", bytes_text(p.bytes)));
+    }
+    match deleted {
+        Some(d) => out.push_str(&format!("deleted {} of {}, {} freed\n", d.count, chosen.len(), bytes_text(d.bytes))),
+        None if chosen.is_empty() => out.push_str("nothing to delete\n"),
+        None => out.push_str(&format!("{} could be deleted, {}; say --delete to do it\n", chosen.len(), bytes_text(total))),
+    }
+    print(&out)?;
+    Ok(exit::DONE)
+}
+
+/// Reads an age such as `90m`, `12h`, `30d`.
+fn age(text: &str) -> Result<Duration, String> {
+    let expected = || format!("`{text}` is not an age; write for example 90m, 12h or 30d");
+    let unit = text.chars().last().ok_or_else(expected)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(expected()),
+    };
+    let count: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| expected())?;
+    count.checked_mul(seconds).map(Duration::from_secs).ok_or_else(expected)
+}

@@ -1,0 +1,108 @@
+//! `ppgnn dag`: draws the graph of nodes for Mermaid or Graphviz.
+
+use std::fmt::Write;
+
+use super::failure::Failure;
+use super::project::{PipelineArgs, StoreArgs};
+use super::{exit, print};
+use crate::plan::{NodeId, Plan};
+
+/// Print the graph of nodes, or of stages, for Mermaid or Graphviz
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+    /// Language to write
+    #[arg(long, value_enum, default_value = "mermaid")]
+    format: Format,
+    /// Draw a box for each stage, not for each node
+    #[arg(long)]
+    stages: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Mermaid,
+    Dot,
+}
+
+/// A drawing: labels of boxes, whether each is in the store, and arrows between positions.
+struct Drawing {
+    boxes: Vec<(String, bool)>,
+    arrows: Vec<(usize, usize, &'static str)>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let plan = args.pipeline.plan()?;
+    let store = args.store.look()?;
+    let there = |id: NodeId| store.has(&plan.node(id).key, plan.node(id).stage.name);
+    let drawing = if args.stages { of_stages(&plan, there) } else { of_nodes(&plan, there) };
+    print(&match args.format {
+        Format::Mermaid => mermaid(&drawing),
+        Format::Dot => dot(&drawing),
+    })?;
+    Ok(exit::DONE)
+}
+
+fn of_nodes(plan: &Plan, there: impl Fn(NodeId) -> bool) -> Drawing {
+    Drawing {
+        boxes: plan.iter().map(|(id, n)| (n.name.clone(), there(id))).collect(),
+        arrows: plan.iter().flat_map(|(id, n)| n.inputs.iter().map(move |e| (e.node.0, id.0, e.slot))).collect(),
+    }
+}
+
+fn of_stages(plan: &Plan, there: impl Fn(NodeId) -> bool) -> Drawing {
+    let name = |id: NodeId| plan.node(id).name.split('/').next().unwrap_or_default().to_owned();
+    let mut names: Vec<String> = Vec::new();
+    let mut counts: Vec<(usize, usize)> = Vec::new();
+    let mut place = vec![0; plan.nodes.len()];
+    for (id, _) in plan.iter() {
+        let at = names.iter().position(|n| *n == name(id)).unwrap_or_else(|| {
+            names.push(name(id));
+            counts.push((0, 0));
+            names.len() - 1
+        });
+        place[id.0] = at;
+        counts[at].0 += 1;
+        counts[at].1 += usize::from(there(id));
+    }
+    let mut arrows: Vec<_> = plan
+        .iter()
+        .flat_map(|(id, n)| n.inputs.iter().map(move |e| (e.node.0, id.0, e.slot)))
+        .map(|(from, to, slot)| (place[from], place[to], slot))
+        .collect();
+    arrows.sort_unstable();
+    arrows.dedup();
+    let boxes = names.iter().zip(&counts).map(|(n, (all, hit))| (format!("{n} ({hit} of {all} cached)"), hit == all));
+    Drawing { boxes: boxes.collect(), arrows }
+}
+
+fn mermaid(drawing: &Drawing) -> String {
+    let mut out = String::from("graph LR\n  classDef cached fill:#d5f0d5,stroke:#2d7a2d;\n");
+    for (i, (label, cached)) in drawing.boxes.iter().enumerate() {
+        let class = if *cached { ":::cached" } else { "" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  n{i}[\"{}\"]{class}", label.replace('"', "#quot;"));
+    }
+    for (from, to, slot) in &drawing.arrows {
+        let _ = writeln!(out, "  n{from} -->|{slot}| n{to}");
+    }
+    out
+}
+
+fn dot(drawing: &Drawing) -> String {
+    let mut out = String::from("digraph ppgnn {\n  rankdir=LR;\n  node [shape=box];\n");
+    for (i, (label, cached)) in drawing.boxes.iter().enumerate() {
+        let style = if *cached { ", style=filled, fillcolor=\"#d5f0d5\"" } else { "" };
+        let label = label.replace('\\', "\\\\").replace('"', "\\\"");
+        let _ = writeln!(out, "  n{i} [label=\"{label}\"{style}];");
+    }
+    for (from, to, slot) in &drawing.arrows {
+        let _ = writeln!(out, "  n{from} -> n{to} [label=\"{slot}\"];");
+    }
+    out.push_str("}\n");
+    out
+}

@@ -1,0 +1,18 @@
+//! Exit codes: a contract with scripts. Each is documented in the README and tested.
+
+/// Everything that was asked for is done.
+pub const DONE: u8 = 0;
+/// Something that should not happen.
+pub const UNEXPECTED: u8 = 1;
+/// The command line is wrong.
+pub const USAGE: u8 = 2;
+/// The pipeline file is invalid.
+pub const INVALID: u8 = 3;
+/// Data, or a result that was asked for, is missing or changed.
+pub const DATA: u8 = 4;
+/// A stage failed.
+pub const FAILED: u8 = 5;
+/// The artifact store cannot be used: read-only, full, or of a newer format.
+pub const STORE: u8 = 7;
+/// Interrupted by Ctrl-C or a termination signal.
+pub const INTERRUPTED: u8 = 130;

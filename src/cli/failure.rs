@@ -1,0 +1,83 @@
+//! Why a command did not do what it was asked for: message, causes, hints, exit code.
+
+use std::io::IsTerminal;
+
+use miette::{GraphicalReportHandler, GraphicalTheme};
+
+use super::{exit, note};
+use crate::pipeline::PipelineError;
+use crate::run::RunError;
+use crate::store::StoreError;
+
+/// A failed command.
+pub struct Failure {
+    code: u8,
+    text: String,
+}
+
+impl Failure {
+    /// A failure with a message and, perhaps, what to do about it.
+    pub fn new(code: u8, message: impl AsRef<str>, hint: Option<&str>) -> Self {
+        let mut text = format!("error: {}", message.as_ref());
+        if let Some(hint) = hint {
+            text.push_str(&format!("\nhint: {hint}"));
+        }
+        Self { code, text }
+    }
+
+    /// Wrong usage.
+    pub fn usage(message: impl AsRef<str>, hint: Option<&str>) -> Self {
+        Self::new(exit::USAGE, message, hint)
+    }
+
+    /// Something that should not happen.
+    pub fn unexpected(message: impl AsRef<str>) -> Self {
+        Self::new(exit::UNEXPECTED, message, None)
+    }
+
+    /// Shows it on stderr and returns the exit code.
+    pub fn show(&self) -> u8 {
+        note(self.text.trim_end());
+        self.code
+    }
+}
+
+impl From<PipelineError> for Failure {
+    fn from(error: PipelineError) -> Self {
+        let fancy = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let theme = if fancy { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_context_lines(1);
+        let mut text = String::new();
+        for report in error.diagnostics() {
+            if handler.render_report(&mut text, &report).is_err() {
+                text.push_str(&format!("{}: {report}", report.place));
+            }
+            text.push('\n');
+        }
+        let count = error.problems.len();
+        let plural = if count == 1 { "" } else { "s" };
+        text.push_str(&format!("error: {count} problem{plural}; nothing was run"));
+        Self { code: if error.is_data() { exit::DATA } else { exit::INVALID }, text }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let mut message = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(inner) = cause {
+            message.push_str(&format!(": {inner}"));
+            cause = inner.source();
+        }
+        Self::new(exit::STORE, message, error.hint())
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Store(error) => error.into(),
+            RunError::NoSuchNode { .. } => Self::unexpected(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `ppgnn list`: what pipelines can be made of, with parameters, defaults and ranges.
+
+use std::path::PathBuf;
+
+use ppgnn_stages::contract::StageDef;
+use ppgnn_stages::params::{Variant, expectation};
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::{exit, print, print_json};
+use crate::pipeline::{Overrides, Pipeline};
+
+/// List stages, models or data sets, with their parameters
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to list
+    #[arg(value_enum)]
+    what: What,
+    /// One of them, or for data sets a pipeline file
+    name: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// Stages, and what they take and produce
+    Stages,
+    /// Models of `train`
+    Models,
+    /// Formats and generators of `load`, or the data sets of a pipeline file
+    Datasets,
+}
+
+/// A thing to list.
+struct Item {
+    name: String,
+    about: String,
+    version: u32,
+    details: Vec<String>,
+    schema: Value,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let mut items = match (args.what, &args.name) {
+        (What::Stages, _) => ppgnn_stages::STAGES.iter().map(of_stage).collect(),
+        (What::Models, _) => variants("train"),
+        (What::Datasets, Some(file)) if PathBuf::from(file).is_file() => return of_file(file, args.json),
+        (What::Datasets, _) => variants("load"),
+    };
+    if let Some(name) = &args.name {
+        let known: Vec<String> = items.iter().map(|i| i.name.clone()).collect();
+        items.retain(|i| i.name == *name);
+        if items.is_empty() {
+            let hint = ppgnn_stages::params::nearest_help(name, known.iter().map(String::as_str));
+            return Err(Failure::usage(format!("there is no `{name}`"), Some(&hint)));
+        }
+    }
+    let detailed = args.name.is_some();
+    if args.json {
+        let list: Vec<_> = items
+            .iter()
+            .map(|i| json!({"name": i.name, "about": i.about, "version": i.version, "params": i.schema}))
+            .collect();
+        print_json(&json!({"version": 1, "items": list}))?;
+    } else {
+        print(&items.iter().map(|i| text(i, detailed)).collect::<String>())?;
+        if !detailed {
+            let what = ["stages", "models", "datasets"][args.what as usize];
+            super::note(&format!("`ppgnn list {what} NAME` shows the parameters of one"));
+        }
+    }
+    Ok(exit::DONE)
+}
+
+fn of_stage(def: &StageDef) -> Item {
+    let slots: Vec<String> = def.inputs.iter().map(|s| format!("{}: {}", s.name, s.kind)).collect();
+    let takes = if slots.is_empty() { "nothing".to_owned() } else { slots.join(", ") };
+    let mut details = vec![format!("takes {takes}; produces {}", def.output)];
+    if let Some(choice) = def.choice {
+        let names: Vec<_> = def.variants().iter().map(|v| v.name).collect();
+        details.push(format!("`{}` is one of {}, each with parameters of its own", choice.param, names.join(", ")));
+    }
+    Item {
+        name: def.name.into(),
+        about: def.about.into(),
+        version: def.version,
+        details,
+        schema: def.own_schema().clone(),
+    }
+}
+
+fn variants(stage: &str) -> Vec<Item> {
+    let rows = ppgnn_stages::STAGES.iter().filter(|d| d.name == stage).flat_map(StageDef::variants);
+    let item = |v: Variant| Item {
+        name: v.name.into(),
+        about: v.about.into(),
+        version: v.version,
+        details: v.needs.iter().map(|n| format!("needs input `{n}`")).collect(),
+        schema: v.schema().clone(),
+    };
+    rows.map(item).collect()
+}
+
+fn of_file(file: &str, as_json: bool) -> Result<u8, Failure> {
+    let pipeline = Pipeline::load(PathBuf::from(file).as_path(), &Overrides::default(), ppgnn_stages::STAGES)?;
+    if as_json {
+        let list: Vec<_> =
+            pipeline.datasets.iter().map(|(k, n)| json!({"name": k.name, "params": n.value()})).collect();
+        print_json(&json!({"version": 1, "items": list}))?;
+    } else {
+        let line = |(k, n): &(crate::pipeline::Key, crate::pipeline::Node)| format!("{:<20} {}\n", k.name, n.value());
+        print(&pipeline.datasets.iter().map(line).collect::<String>())?;
+    }
+    Ok(exit::DONE)
+}
+
+fn text(item: &Item, detailed: bool) -> String {
+    if !detailed {
+        return format!("{:<20} {}\n", item.name, item.about);
+    }
+    let mut out = format!("{}: {} (version {})\n", item.name, item.about, item.version);
+    for line in &item.details {
+        out.push_str(&format!("  {line}\n"));
+    }
+    for (name, schema) in item.schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let about = schema.get("description").and_then(Value::as_str).unwrap_or("").replace('\n', " ");
+        let default = schema.get("default").map_or("required".to_owned(), |d| format!("default {d}"));
+        out.push_str(&format!("  {name:<18} {} ({default})\n", expectation(schema)));
+        out.push_str(&format!("  {:<18}   {about}\n", ""));
+    }
+    out
+}

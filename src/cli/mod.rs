@@ -1,0 +1,104 @@
+//! The command line: one file a command, each an `Args` struct and one function.
+//!
+//! Results go to stdout, everything else to stderr. Only this module and `report` write to the terminal.
+
+mod cache;
+mod check;
+mod completions;
+mod dag;
+pub mod exit;
+mod failure;
+mod list;
+mod plan;
+mod project;
+mod run;
+mod schema;
+mod table;
+mod targets;
+mod why;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Declarative experiment pipelines on graphs
+///
+/// A YAML file describes stages (load, normalize, evd, split, train, evaluate) and the sweep over their parameters;
+/// `ppgnn run FILE` computes what is not there yet and writes the tables. Results go to stdout, everything else to
+/// stderr.
+///
+/// Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 pipeline invalid; 4 data or result missing or changed; 5 a stage
+/// failed; 7 the artifact store cannot be used; 130 interrupted.
+#[derive(Parser)]
+#[command(name = "ppgnn", version, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Plan(plan::Args),
+    Why(why::Args),
+    Check(check::Args),
+    Dag(dag::Args),
+    Table(table::Args),
+    Cache(cache::Args),
+    List(list::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
+}
+
+/// Parses the command line, does what it says and returns the exit code.
+pub fn main() -> ExitCode {
+    start_tracing();
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Why(args) => why::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Dag(args) => dag::run(&args),
+        Command::Table(args) => table::run(&args),
+        Command::Cache(args) => cache::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    };
+    ExitCode::from(outcome.unwrap_or_else(|failure: Failure| failure.show()))
+}
+
+/// Diagnostics for developers: `PPGNN_LOG=debug` shows what happens inside, on stderr.
+fn start_tracing() {
+    let level = std::env::var("PPGNN_LOG").ok().and_then(|text| text.parse::<tracing::Level>().ok());
+    if let Some(level) = level {
+        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+    }
+}
+
+/// Writes a result to stdout. A reader that stopped reading is not an error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::unexpected(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a result to stdout as one line of JSON.
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    print(&format!("{value}\n"))
+}
+
+/// Writes a note to stderr.
+pub(crate) fn note(text: &str) {
+    use std::io::Write;
+    // Nobody can be told that stderr is gone.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,76 @@
+//! What most commands start with: the pipeline file, its plan, and the store.
+
+use std::path::PathBuf;
+
+use crate::pipeline::{Overrides, Pipeline};
+use crate::plan::{self, FileDigests, Plan, Surroundings};
+use crate::store::Store;
+
+use super::failure::Failure;
+
+/// The pipeline and what to change in it.
+#[derive(clap::Args, Clone)]
+pub struct PipelineArgs {
+    /// Pipeline file
+    pub file: PathBuf,
+    /// Profile of the file to apply
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Set a value, such as `train.lr=0.05` or `datasets.mine.nodes=500`; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl PipelineArgs {
+    fn overrides(&self) -> Overrides {
+        Overrides { profile: self.profile.clone(), set: self.set.clone() }
+    }
+
+    /// Reads the pipeline.
+    pub fn pipeline(&self) -> Result<Pipeline, Failure> {
+        Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES)?)
+    }
+
+    /// Reads the pipeline and plans it.
+    pub fn plan(&self) -> Result<Plan, Failure> {
+        let digests = FileDigests::default();
+        let around = Surroundings {
+            stages: ppgnn_stages::STAGES,
+            profile: ppgnn_stages::profile::numeric_profile(),
+            digest: &|path| digests.digest(path),
+        };
+        Ok(plan::build(&self.pipeline()?, &around)?)
+    }
+
+    /// The arguments as a person would type them again, for hints.
+    pub fn words(&self) -> String {
+        let mut words = self.file.display().to_string();
+        if let Some(profile) = &self.profile {
+            words.push_str(&format!(" --profile {profile}"));
+        }
+        for set in &self.set {
+            words.push_str(&format!(" --set {set}"));
+        }
+        words
+    }
+}
+
+/// Where artifacts are kept.
+#[derive(clap::Args, Clone)]
+pub struct StoreArgs {
+    /// Folder of the artifact store
+    #[arg(long, value_name = "DIR", env = "PPGNN_ARTIFACTS", default_value = "artifacts")]
+    pub artifacts: PathBuf,
+}
+
+impl StoreArgs {
+    /// Opens the store for reading and writing.
+    pub fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.artifacts)?)
+    }
+
+    /// Opens the store for looking only; an absent one is empty.
+    pub fn look(&self) -> Result<Store, Failure> {
+        Ok(Store::open_existing_read_only(&self.artifacts)?)
+    }
+}

@@ -1,0 +1,71 @@
+//! Stores and data that cannot be used: a clear error, a documented code, never a panic.
+
+use crate::support::{Project, finish};
+
+#[test]
+fn a_store_of_a_newer_format_is_refused() {
+    let project = Project::tiny();
+    project.write("artifacts/store.json", "{\"format\": 99}\n");
+    project.run(&["run", "tiny.yaml"]).exit(7).says("has format 99");
+    project.run(&["plan", "tiny.yaml"]).exit(7).says("has format 99");
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_refused_before_anything_runs() {
+    let project = Project::tiny();
+    project.write("taken", "a file, not a folder");
+    project.run(&["run", "tiny.yaml", "--artifacts", "taken"]).exit(7).says("taken");
+    project.run(&["run", "tiny.yaml", "--artifacts", "/proc/ppgnn"]).exit(7).says("/proc/ppgnn");
+}
+
+#[test]
+fn a_full_disk_fails_clearly_and_leaves_nothing_half_written() {
+    // A limit on file size stands in for a full disk: writes of larger files fail in the same way.
+    let project = Project::tiny();
+    let script = format!("trap '' XFSZ; ulimit -f 4; exec {} run tiny.yaml", env!("CARGO_BIN_EXE_ppgnn"));
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", &script]).current_dir(project.path("."));
+    let run = finish(&mut command);
+    assert!([5, 7].contains(&run.code), "{}: {}", run.code, run.stderr);
+    assert!(!run.stderr.contains("panic"), "{}", run.stderr);
+    project.run(&["cache", "verify"]).exit(0);
+    assert!(crate::support::files(&project.path("artifacts/tmp")).is_empty());
+    project.run(&["run", "tiny.yaml"]).exit(0);
+}
+
+#[test]
+fn absent_data_has_its_own_exit_code() {
+    let text = "{ppgnn: 1, name: f, stages: {load: {params: {format: heterophilous-npz, path: gone.npz}}}}";
+    let project = Project::new().file("f.yaml", text);
+    project.run(&["run", "f.yaml"]).exit(4).says("gone.npz").says("f.yaml:1:");
+    project.run(&["plan", "f.yaml"]).exit(4).says("nothing was run");
+}
+
+#[test]
+fn foreign_data_is_named_with_its_place() {
+    let text = "{ppgnn: 1, name: f, stages: {load: {params: {format: heterophilous-npz, path: data/page.npz}}}}";
+    let project = Project::new().file("f.yaml", text).file("data/page.npz", "<html>404</html>");
+    let run = project.run(&["run", "f.yaml"]).exit(4);
+    assert!(run.stderr.contains("page.npz") && !run.stderr.contains("panic"), "{}", run.stderr);
+    assert!(crate::support::files(&project.path("artifacts/objects")).is_empty());
+}
+
+#[test]
+fn a_file_counts_by_its_content_and_not_by_its_path() {
+    let valid = include_bytes!("../fixtures/graph.npz");
+    let text = "
+ppgnn: 1
+name: f
+stages:
+  load: {params: {format: heterophilous-npz, path: data/graph.npz}}
+  split: {inputs: {graph: load}, params: {method: file}}
+";
+    let project = Project::new().file("f.yaml", text);
+    project.write("data/graph.npz", valid);
+    let first = project.run(&["run", "f.yaml", "--json"]).exit(0).json();
+    assert_eq!(first["ran"], 2);
+    project.write("elsewhere/renamed.npz", valid);
+    project.write("f.yaml", text.replace("data/graph.npz", "elsewhere/renamed.npz"));
+    let moved = project.run(&["run", "f.yaml", "--json"]).exit(0).json();
+    assert_eq!(moved["cached"], 2);
+}

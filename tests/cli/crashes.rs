@@ -1,0 +1,140 @@
+//! What survives `kill -9`, damage, and many processes at once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ppgnn::store::{ArtifactRef, Integrity, Store};
+
+use crate::support::{Project, files};
+
+/// A small generator for delays; the test needs variety, not quality.
+struct Delays(u64);
+
+impl Delays {
+    fn next_below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Kills runs at random moments until `kills` have landed, then lets one finish. `PPGNN_KILLS` asks for more by hand.
+#[test]
+fn killed_runs_lose_nothing_and_end_in_the_same_bytes() {
+    let kills: u64 = std::env::var("PPGNN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let project = Project::tiny();
+    // Long enough training that kills land in the middle of it.
+    let run = |store: &str| project.command(&["run", "tiny.yaml", "--set", "train.epochs=40", "--artifacts", store]);
+    let began = std::time::Instant::now();
+    assert!(run("calm").output().unwrap().status.success());
+    let whole = u64::try_from(began.elapsed().as_millis()).unwrap().max(50);
+
+    let mut delays = Delays(0x9E37_79B9_7F4A_7C15);
+    let (mut landed, mut finished_early, mut store) = (0, 0, 0);
+    let mut kept = 0;
+    while landed < kills {
+        let name = format!("stormy-{store}");
+        let mut child =
+            run(&name).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(5 + delays.next_below(whole)));
+        child.kill().unwrap();
+        if child.wait().unwrap().success() {
+            finished_early += 1;
+        } else {
+            landed += 1;
+        }
+        let artifacts = project.artifact_bytes(&name).len();
+        assert!(artifacts >= kept, "a killed run lost finished artifacts: {kept} before, {artifacts} now");
+        kept = artifacts;
+        // Once everything is there, kills have nothing left to hit: go on with an empty store.
+        if project.path(&name).join("results/tiny/accuracy.md").exists() {
+            assert_same(&project, "calm", &name);
+            store += 1;
+            kept = 0;
+        }
+    }
+    let last = format!("stormy-{store}");
+    assert!(run(&last).output().unwrap().status.success());
+    assert_same(&project, "calm", &last);
+    assert!(landed >= kills && finished_early < 10_000);
+}
+
+fn assert_same(project: &Project, calm: &str, stormy: &str) {
+    assert_eq!(project.artifact_bytes(calm), project.artifact_bytes(stormy));
+    let results = |store: &str| -> BTreeMap<_, _> {
+        let root = project.path(store).join("results");
+        let tables = files(&root).into_iter().filter(|f| f.file_name().unwrap() != "published.json");
+        tables.map(|f| (f.strip_prefix(&root).unwrap().to_owned(), std::fs::read(&f).unwrap())).collect()
+    };
+    assert_eq!(results(calm), results(stormy));
+}
+
+#[test]
+fn sixteen_processes_on_one_empty_store_produce_each_node_once() {
+    let project = Project::tiny();
+    let children: Vec<_> =
+        (0..16).map(|_| project.command(&["run", "tiny.yaml", "-j", "1"]).spawn().unwrap()).collect();
+    let tables: Vec<String> = children
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        })
+        .collect();
+    assert!(tables.iter().all(|t| *t == tables[0]));
+    let mut finished: BTreeMap<String, usize> = BTreeMap::new();
+    for event in project.events("artifacts").iter().filter(|e| e["event"] == "node-finished") {
+        *finished.entry(event["node"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    assert_eq!(finished.len(), 17, "{finished:?}");
+    assert!(finished.values().all(|n| *n == 1), "{finished:?}");
+}
+
+#[test]
+fn a_flipped_bit_in_any_file_of_a_run_is_detected() {
+    let project = Project::tiny();
+    project.run(&["run", "tiny.yaml"]).exit(0);
+    let store = Store::open(&project.path("artifacts")).unwrap();
+    let mut looked_at = 0;
+    for artifact in store.entries(None).unwrap() {
+        let dir = project.path("artifacts/objects").join(&artifact.stage).join(artifact.key.to_string());
+        for path in files(&dir) {
+            let whole = std::fs::read(&path).unwrap();
+            // First, last and a spread of bytes between; the engine tests flip every byte of small artifacts.
+            let step = (whole.len() / 40).max(1);
+            for at in (0..whole.len()).step_by(step).chain([whole.len() - 1]) {
+                let mut flipped = whole.clone();
+                flipped[at] ^= 1 << (at % 8);
+                std::fs::write(&path, &flipped).unwrap();
+                let integrity = store.verify(&ArtifactRef::new(&artifact.stage, artifact.key)).unwrap();
+                assert!(matches!(integrity, Integrity::Damaged { .. }), "byte {at} of {}", path.display());
+                looked_at += 1;
+            }
+            std::fs::write(&path, &whole).unwrap();
+        }
+        assert_eq!(store.verify(&artifact).unwrap(), Integrity::Whole);
+    }
+    assert!(looked_at > 1000, "{looked_at}");
+}
+
+#[test]
+fn damage_is_set_aside_with_a_warning_and_computed_again() {
+    let project = Project::tiny();
+    let before = project.run(&["run", "tiny.yaml"]).exit(0).stdout;
+    let spectrum =
+        files(&project.path("artifacts/objects/evd")).into_iter().find(|f| f.ends_with("spectrum.safetensors"));
+    let path = spectrum.unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    project.run(&["cache", "verify"]).exit(4).says("damaged: evd");
+    // Nothing reads the eigenpairs while the table is there; with another seed they are needed again.
+    project.run(&["run", "tiny.yaml"]).exit(0);
+    let rerun = project.run(&["run", "tiny.yaml", "--set", "train.seed=1"]).exit(0);
+    assert!(rerun.stderr.contains("Damaged"), "{}", rerun.stderr);
+    assert_eq!(files(&project.path("artifacts/quarantine")).iter().filter(|f| f.ends_with("manifest.json")).count(), 1);
+    project.run(&["cache", "verify"]).exit(0);
+    assert_eq!(project.run(&["table", "tiny.yaml"]).exit(0).stdout, before);
+}

@@ -1,0 +1,139 @@
+//! Commands that look: `plan`, `check`, `dag`, `table`, `list`, `schema`, `completions`, and help.
+
+use crate::support::Project;
+
+#[test]
+fn plan_lists_nodes_with_id_stage_key_and_state() {
+    let project = Project::tiny();
+    let plan = project.run(&["plan", "tiny.yaml", "--json"]).exit(0).json();
+    let nodes = plan["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 17);
+    for node in nodes {
+        assert_eq!(node["key"].as_str().unwrap().len(), 64);
+        assert_eq!(node["state"], "miss");
+        assert!(node["id"].as_str().unwrap().starts_with(node["stage"].as_str().unwrap()));
+    }
+    project.run(&["run", "tiny.yaml"]).exit(0);
+    let plan = project.run(&["plan", "tiny.yaml", "--json"]).exit(0).json();
+    assert_eq!(plan["hits"], 17);
+    project
+        .run(&["plan", "tiny.yaml"])
+        .exit(0)
+        .prints("17 nodes: 17 hit, 0 miss")
+        .prints("sharing: 17 nodes instead of 25");
+}
+
+#[test]
+fn plan_expects_times_from_earlier_runs() {
+    let project = Project::tiny();
+    project.run(&["run", "tiny.yaml"]).exit(0);
+    let plan = project.run(&["plan", "tiny.yaml", "--set", "train.seed=5", "--json"]).exit(0).json();
+    assert!(plan["expected-seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn check_touches_neither_store_nor_data() {
+    let project = Project::tiny();
+    project.run(&["check", "tiny.yaml"]).exit(0).prints("valid; 4 points, 17 nodes, 1 tables");
+    assert!(!project.path("artifacts").exists());
+    let with_file = "{ppgnn: 1, name: f, stages: {load: {params: {format: heterophilous-npz, path: gone.npz}}}}";
+    let project = Project::new().file("f.yaml", with_file);
+    project.run(&["check", "f.yaml"]).exit(0);
+}
+
+#[test]
+fn dag_draws_nodes_or_stages() {
+    let project = Project::tiny();
+    let mermaid = project.run(&["dag", "tiny.yaml"]).exit(0).stdout;
+    assert!(mermaid.starts_with("graph LR\n"), "{mermaid}");
+    assert_eq!(mermaid.matches("-->").count(), 2 * (1 + 1 + 1 + 2 + 3 + 2 * 3) + 4, "{mermaid}");
+    let dot = project.run(&["dag", "tiny.yaml", "--format", "dot", "--stages"]).exit(0).stdout;
+    assert!(dot.starts_with("digraph") && dot.contains("train (0 of 4 cached)"), "{dot}");
+}
+
+#[test]
+fn table_prints_any_format_and_computes_nothing() {
+    let project = Project::tiny();
+    project.run(&["table", "tiny.yaml"]).exit(4).says("has not been computed").says("ppgnn run tiny.yaml");
+    project.run(&["run", "tiny.yaml"]).exit(0);
+    project.run(&["table", "tiny.yaml"]).exit(0).prints("| MLP");
+    project.run(&["table", "tiny.yaml", "accuracy", "--format", "tex"]).exit(0).prints("\\toprule");
+    project.run(&["table", "tiny.yaml", "--format", "csv"]).exit(0).prints("MLP,one,test-accuracy,");
+    let json: serde_json::Value =
+        serde_json::from_str(&project.run(&["table", "tiny.yaml", "--format", "json"]).exit(0).stdout).unwrap();
+    // A cell can be traced to the runs behind it.
+    let plan = project.run(&["plan", "tiny.yaml", "--json"]).exit(0).json();
+    let key = plan["nodes"].as_array().unwrap().iter().find(|n| n["id"] == "evaluate/one/MLP").unwrap()["key"].clone();
+    assert!(json.to_string().contains(key.as_str().unwrap()), "{json}");
+    project.run(&["table", "tiny.yaml", "acuracy"]).exit(2).says("did you mean `accuracy`?");
+}
+
+#[test]
+fn list_shows_stages_models_and_data_sets() {
+    let project = Project::tiny();
+    for (what, name) in [("stages", "evd"), ("models", "pp-gnn"), ("datasets", "csbm")] {
+        project.run(&["list", what]).exit(0).prints(name);
+        project.run(&["list", what, name]).exit(0).prints("default");
+        project.run(&["list", what, "--json"]).exit(0).prints("\"version\":1");
+    }
+    project.run(&["list", "models", "ppgnn"]).exit(2).says("did you mean `pp-gnn`?");
+    project.run(&["list", "datasets", "tiny.yaml"]).exit(0).prints("two");
+}
+
+#[test]
+fn the_schema_accepts_what_the_program_accepts_and_refuses_what_it_refuses() {
+    let project = Project::new();
+    let schema: serde_json::Value = serde_json::from_str(&project.run(&["schema"]).exit(0).stdout).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let read = |text: &str| serde_yaml::from_str::<serde_json::Value>(text).unwrap();
+    let mut files: Vec<_> =
+        crate::support::files(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/pipelines")));
+    files.retain(|f| f.extension().is_some_and(|e| e == "yaml") && f.parent().unwrap().ends_with("pipelines"));
+    assert!(!files.is_empty());
+    for file in files {
+        let errors: Vec<_> =
+            validator.iter_errors(&read(&std::fs::read_to_string(&file).unwrap())).map(|e| e.to_string()).collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", file.display());
+    }
+    assert!(validator.is_valid(&read(crate::support::TINY)));
+    for wrong in [
+        "{name: x, stages: {}}",
+        "{ppgnn: 1, name: x, stagess: {}}",
+        "{ppgnn: 1, name: x, stages: {train: {params: {model: nope}}}}",
+        "{ppgnn: 1, name: x, stages: {train: {params: {model: mlp, epochs: -1}}}}",
+        "{ppgnn: 1, name: x, stages: {evd: {inputs: {grph: x}}}}",
+        "{ppgnn: 1, name: x, stages: {other: {uses: evd, params: {kk: 3}}}}",
+    ] {
+        assert!(!validator.is_valid(&read(wrong)), "{wrong}");
+    }
+}
+
+#[test]
+fn completions_exist_for_common_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        Project::new().run(&["completions", shell]).exit(0).prints("ppgnn");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_two_and_help_with_zero() {
+    let project = Project::tiny();
+    project.run(&["rnu"]).exit(2);
+    project.run(&["run"]).exit(2);
+    project.run(&["run", "tiny.yaml", "-j", "0"]).exit(2);
+    for command in ["run", "plan", "why", "check", "dag", "table", "cache", "list", "schema", "completions"] {
+        let help = project.run(&[command, "--help"]).exit(0).stdout;
+        assert!(help.lines().next().is_some_and(|l| !l.ends_with('.')), "{command}: {help}");
+    }
+    project.run(&["--help"]).exit(0).prints("Exit codes");
+}
+
+#[test]
+fn a_closed_pipe_is_not_an_error() {
+    let project = Project::tiny();
+    let script = format!("{} plan tiny.yaml | head -n 1", env!("CARGO_BIN_EXE_ppgnn"));
+    let mut command = std::process::Command::new("bash");
+    command.args(["-o", "pipefail", "-c", &script]).current_dir(project.path("."));
+    let done = crate::support::finish(&mut command).exit(0);
+    assert!(!done.stderr.contains("panic"), "{}", done.stderr);
+}

@@ -1,0 +1,54 @@
+//! The README shows real commands and files: what it shows is run here.
+
+use crate::support::Project;
+
+const README: &str = include_str!("../../README.md");
+
+/// Fenced blocks of a language.
+fn blocks(language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    README.split(&fence).skip(1).map(|b| b.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_yaml_block_is_a_valid_pipeline() {
+    let blocks = blocks("yaml");
+    assert!(!blocks.is_empty());
+    for (i, block) in blocks.iter().enumerate() {
+        let name = format!("block-{i}.yaml");
+        Project::new().file(&name, block).run(&["check", &name]).exit(0);
+    }
+}
+
+#[test]
+fn every_command_is_understood() {
+    // `ppgnn …` lines of console blocks, run against the quick profile of the quick start; `cargo` lines are the two
+    // commands of the README and are run by people and by CI.
+    let project = Project::new();
+    let quickstart = include_str!("../../pipelines/quickstart.yaml");
+    project.write("pipelines/quickstart.yaml", quickstart);
+    let mut commands = 0;
+    for block in blocks("console") {
+        for line in block.lines().filter_map(|l| l.strip_prefix("$ ppgnn ")) {
+            let line = line.split(" #").next().unwrap().split(" >").next().unwrap().trim();
+            let mut words: Vec<&str> = line.split_whitespace().collect();
+            if line.contains("quickstart.yaml") {
+                words.extend(["--profile", "quick"]);
+            }
+            let run = project.run(&words);
+            assert_eq!(run.code, 0, "`ppgnn {line}` fails:\n{}", run.stderr);
+            commands += 1;
+        }
+    }
+    assert!(commands >= 8, "{commands}");
+}
+
+#[test]
+fn every_exit_code_is_documented() {
+    use ppgnn::cli::exit;
+    for code in [
+        exit::DONE, exit::UNEXPECTED, exit::USAGE, exit::INVALID, exit::DATA, exit::FAILED, exit::STORE, exit::INTERRUPTED,
+    ] {
+        assert!(README.contains(&format!("| {code} |")), "exit code {code} is not in the README");
+    }
+}

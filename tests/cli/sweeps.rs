@@ -1,0 +1,107 @@
+//! Sweeps: grid, zip, include, exclude, parameters for some points, profiles, `extends`, tables over them.
+
+use crate::support::Project;
+
+const BASE: &str = "
+ppgnn: 1
+name: s
+datasets: {a: {format: csbm, nodes: 40, features: 4}, b: {format: csbm, nodes: 40, features: 4, seed: 9}}
+stages:
+  load: {params: {dataset: a}}
+  normalize: {inputs: {graph: load}}
+  split: {inputs: {graph: load}, params: {count: 1}}
+  train: {inputs: {operator: normalize, splits: split}, params: {model: mlp, epochs: 2, hidden: 4}}
+  evaluate: {inputs: {trained: train, operator: normalize, splits: split}}
+";
+
+fn trains(sweep: &str) -> Vec<String> {
+    let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
+    let plan = project.run(&["plan", "s.yaml", "--json"]).exit(0).json();
+    let nodes = plan["nodes"].as_array().unwrap();
+    nodes.iter().filter(|n| n["stage"] == "train").map(|n| n["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn axes_form_a_grid_with_the_last_one_fastest() {
+    let sweep = "sweep: {axes: {load.dataset: [a, b], train.lr: [0.1, 0.2]}}";
+    assert_eq!(trains(sweep), ["train/a/lr=0.1", "train/a/lr=0.2", "train/b/lr=0.1", "train/b/lr=0.2"]);
+}
+
+#[test]
+fn zipped_axes_advance_together() {
+    let sweep = "sweep: {axes: {train.lr: [0.1, 0.2], train.hidden: [8, 16]}, zip: [[train.lr, train.hidden]]}";
+    assert_eq!(trains(sweep), ["train/lr=0.1/hidden=8", "train/lr=0.2/hidden=16"]);
+}
+
+#[test]
+fn exclude_drops_and_include_adds_points() {
+    let sweep = "
+sweep:
+  axes: {load.dataset: [a, b], train.lr: [0.1, 0.2]}
+  exclude: [{dataset: b, train.lr: 0.2}]
+  include: [{train.lr: 0.5, load.dataset: b}]";
+    assert_eq!(trains(sweep), ["train/a/lr=0.1", "train/a/lr=0.2", "train/b/lr=0.1", "train/b/lr=0.5"]);
+}
+
+#[test]
+fn an_included_point_takes_all_values_of_axes_it_leaves_out() {
+    let sweep = "sweep: {axes: {load.dataset: [a, b], train.lr: [0.1]}, include: [{lr: 0.5}]}";
+    assert_eq!(trains(sweep), ["train/a/lr=0.1", "train/b/lr=0.1", "train/a/lr=0.5", "train/b/lr=0.5"]);
+}
+
+#[test]
+fn when_sets_parameters_on_some_points_only() {
+    let sweep = "
+sweep:
+  axes: {train.model: [mlp, gpr-gnn]}
+  when: [{match: {model: gpr-gnn}, set: {train.order: 3}}]";
+    let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
+    project.run(&["run", "s.yaml", "train"]).exit(0);
+    let manifests: String = crate::support::files(&project.path("artifacts/objects/train"))
+        .iter()
+        .filter(|f| f.ends_with("manifest.json"))
+        .map(|f| std::fs::read_to_string(f).unwrap())
+        .collect();
+    assert_eq!(manifests.matches("\"order\": 3").count(), 1, "{manifests}");
+}
+
+#[test]
+fn an_option_wins_over_the_sweep_and_reduces_its_axis() {
+    let project = Project::new().file("s.yaml", &format!("{BASE}sweep: {{axes: {{train.lr: [0.1, 0.2]}}}}"));
+    let plan = project.run(&["plan", "s.yaml", "--json", "--set", "train.lr=0.7"]).exit(0).json();
+    let ids: Vec<_> = plan["nodes"].as_array().unwrap().iter().map(|n| n["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&"train/lr=0.7"), "{ids:?}");
+    assert_eq!(ids.len(), 5, "{ids:?}");
+}
+
+#[test]
+fn a_file_extends_another_and_null_removes() {
+    let project = Project::new()
+        .file("base/s.yaml", &format!("{BASE}sweep: {{axes: {{train.lr: [0.1, 0.2], train.hidden: [4, 8]}}}}"))
+        .file("mine.yaml", "{ppgnn: 1, extends: base/s.yaml, name: mine, sweep: {axes: {train.hidden: null}}}");
+    let plan = project.run(&["plan", "mine.yaml", "--json"]).exit(0).json();
+    assert_eq!(plan["pipeline"], "mine");
+    assert_eq!(plan["nodes"].as_array().unwrap().iter().filter(|n| n["stage"] == "train").count(), 2);
+}
+
+#[test]
+fn a_table_picks_by_validation_and_pools_over_seeds() {
+    let sweep = "
+sweep: {axes: {load.dataset: [a, b], train.lr: [0.001, 0.1], train.seed: [0, 1, 2]}}
+tables: {t: {rows: dataset, columns: [], pool: train.seed, pick: val-accuracy}}";
+    let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
+    project.run(&["run", "s.yaml"]).exit(0);
+    let table: serde_json::Value =
+        serde_json::from_str(&project.run(&["table", "s.yaml", "--format", "json"]).exit(0).stdout).unwrap();
+    let text = table.to_string();
+    assert!(text.contains("\"n\":3"), "one split times three seeds are pooled: {text}");
+}
+
+#[test]
+fn a_table_that_would_mix_runs_in_a_cell_is_refused() {
+    let sweep = "
+sweep: {axes: {load.dataset: [a, b], train.lr: [0.001, 0.1]}}
+tables: {t: {rows: dataset, columns: []}}";
+    let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
+    project.run(&["check", "s.yaml"]).exit(3).says("several runs into one cell: `train.lr`").says("pick");
+}

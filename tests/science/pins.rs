@@ -1,0 +1,169 @@
+//! Pins the bytes of every stage, model and format on a fixture, together with their versions.
+//!
+//! A change that moves a byte fails here. Then either undo it, or raise the version of the stage, model or format, list
+//! it under **Recomputed** in the changelog, and write the pins anew: `UPDATE_GOLDEN=1 cargo test --test science pins`.
+//! Writing refuses a new digest under an old version.
+//!
+//! Bytes depend on the instruction set, so there is a file of pins for each numeric profile that was seen. On a machine
+//! with another profile the losses are compared instead, to three digits.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{Project, files};
+
+const ADVICE: &str = "raise `VERSION` (of the stage, or of the model or format) or undo the change";
+
+struct Pinned {
+    project: Project,
+    plan: Value,
+}
+
+fn run() -> Pinned {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let project = Project::new();
+    for name in ["pins.yaml", "graph.npz"] {
+        project.write(name, std::fs::read(fixtures.join(name)).unwrap());
+    }
+    project.run(&["run", "pins.yaml"]).exit(0);
+    let plan = project.run(&["plan", "pins.yaml", "--json"]).exit(0).json();
+    Pinned { project, plan }
+}
+
+impl Pinned {
+    fn dir(&self, node: &Value) -> PathBuf {
+        let word = |field: &str| node[field].as_str().unwrap();
+        self.project.path("artifacts/objects").join(word("stage")).join(word("key"))
+    }
+
+    fn manifest(&self, node: &Value) -> Value {
+        serde_json::from_slice(&std::fs::read(self.dir(node).join("manifest.json")).unwrap()).unwrap()
+    }
+
+    /// `node, versions` and the digest of the artifact's files, for every node.
+    fn digests(&self) -> BTreeMap<String, String> {
+        let mut pins = BTreeMap::new();
+        for node in self.plan["nodes"].as_array().unwrap() {
+            let ingredients = &self.manifest(node)["ingredients"];
+            let mut name = format!("{} {}@{}", node["id"].as_str().unwrap(), ingredients["stage"].as_str().unwrap(), ingredients["version"]);
+            if let Some(variant) = ingredients["variant"].as_object() {
+                write!(name, " {}@{}", variant["name"].as_str().unwrap(), variant["version"]).unwrap();
+            }
+            let mut hasher = blake3::Hasher::new();
+            let mut parts = files(&self.dir(node));
+            parts.sort();
+            for file in parts.iter().filter(|f| !f.ends_with("manifest.json")) {
+                hasher.update(file.file_name().unwrap().as_encoded_bytes());
+                let bytes = std::fs::read(file).unwrap();
+                // A table names the keys behind it, and keys name the profile.
+                let text = if node["stage"] == "tabulate" { without_keys(&bytes) } else { bytes };
+                hasher.update(&text);
+            }
+            pins.insert(name, hasher.finalize().to_hex()[..32].to_owned());
+        }
+        pins
+    }
+
+    /// Test losses to three digits, for machines whose bytes were never seen.
+    fn losses(&self) -> BTreeMap<String, String> {
+        let nodes = self.plan["nodes"].as_array().unwrap();
+        let metrics = nodes.iter().filter(|n| n["stage"] == "evaluate");
+        metrics
+            .map(|node| {
+                let text = std::fs::read(self.dir(node).join("metrics.json")).unwrap();
+                let metrics: Value = serde_json::from_slice(&text).unwrap();
+                let losses = metrics["splits"].as_array().unwrap().iter().map(|s| s["test"]["loss"].as_f64().unwrap());
+                let words: Vec<String> = losses.map(|l| format!("{l:.3}")).collect();
+                (node["id"].as_str().unwrap().to_owned(), words.join(" "))
+            })
+            .collect()
+    }
+}
+
+fn without_keys(bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let words = text.split('"').filter(|w| !(w.len() == 64 && w.bytes().all(|b| b.is_ascii_hexdigit())));
+    words.collect::<Vec<_>>().join("\"").into_bytes()
+}
+
+fn read(path: &Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|l| l.split_once("  ")).map(|(digest, name)| (name.to_owned(), digest.to_owned())).collect()
+}
+
+fn write(path: &Path, pins: &BTreeMap<String, String>) {
+    let text: String = pins.iter().map(|(name, digest)| format!("{digest}  {name}\n")).collect();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn every_stage_model_and_format_gives_its_pinned_bytes() {
+    let pinned = run();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pins");
+    let exact = golden.join(format!("{}.txt", ppgnn_stages::profile::numeric_profile()));
+    let rounded = golden.join("losses.txt");
+    let (digests, losses) = (pinned.digests(), pinned.losses());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        for (name, old) in read(&exact) {
+            assert!(digests.get(&name).is_none_or(|new| *new == old), "{name}: {ADVICE}");
+        }
+        write(&exact, &digests);
+        write(&rounded, &losses);
+    }
+    if exact.exists() {
+        let expected = read(&exact);
+        for (name, digest) in &digests {
+            match expected.get(name) {
+                Some(old) => assert_eq!(digest, old, "{name} gives other bytes: {ADVICE}"),
+                None => panic!("{name} is not pinned: UPDATE_GOLDEN=1 pins it, if its version is new"),
+            }
+        }
+        assert_eq!(digests.len(), expected.len(), "a pinned node is gone");
+    } else {
+        eprintln!("no pins for this numeric profile; comparing losses to three digits");
+        assert_eq!(losses, read(&rounded), "{ADVICE}");
+    }
+}
+
+#[test]
+fn no_stage_model_or_format_is_without_a_pin() {
+    let fixture = include_str!("../fixtures/pins.yaml");
+    for stage in ppgnn_stages::STAGES.iter().filter(|s| s.name != "tabulate") {
+        assert!(fixture.contains(&format!("  {}:", stage.name)), "no stage `{}` in tests/fixtures/pins.yaml", stage.name);
+        for variant in stage.variants() {
+            assert!(fixture.contains(variant.name), "no `{}` in tests/fixtures/pins.yaml", variant.name);
+        }
+    }
+}
+
+#[test]
+fn every_row_has_a_name_a_sentence_and_parameters_that_survive_a_round_trip() {
+    let is_name = |n: &str| n.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let mut names = Vec::new();
+    for stage in ppgnn_stages::STAGES {
+        names.push(stage.name);
+        assert!(is_name(stage.name) && !stage.about.is_empty() && !stage.about.ends_with('.'), "{}", stage.name);
+        let schemas = stage.variants().into_iter().map(|v| (v.name, v.about, v.schema()));
+        for (name, about, schema) in schemas.chain([(stage.name, stage.about, stage.own_schema())]) {
+            assert!(is_name(name) && !about.is_empty() && !about.ends_with('.'), "{name}");
+            for (param, property) in schema["properties"].as_object().into_iter().flatten() {
+                assert!(is_name(param), "{name}.{param}");
+                assert!(property["description"].is_string(), "{name}.{param} has no documentation");
+            }
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), ppgnn_stages::STAGES.len());
+    // Checked parameters, written out and checked again, are the same.
+    let stage = |name: &str| ppgnn_stages::STAGES.iter().find(|s| s.name == name).unwrap();
+    for model in stage("train").variants() {
+        let written = serde_json::json!({"model": model.name});
+        let first = stage("train").check(written.as_object().unwrap()).unwrap();
+        let again = stage("train").check(first.all()).unwrap();
+        assert_eq!(first.all(), again.all(), "{}", model.name);
+    }
+}

@@ -1,0 +1,154 @@
+//! A temporary project to run the program in, so that a test reads like a transcript.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// A pipeline that exercises every stage in about a second: two graphs of 60 nodes, two models, two splits.
+pub const TINY: &str = include_str!("tiny.yaml");
+
+/// A folder with files in it, gone when dropped.
+pub struct Project {
+    dir: tempfile::TempDir,
+}
+
+/// What a command left behind.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit code; −1 if a signal ended it.
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Project {
+    /// An empty project.
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// A project with [`TINY`] as `tiny.yaml`.
+    pub fn tiny() -> Self {
+        Self::new().file("tiny.yaml", TINY)
+    }
+
+    /// Adds a file.
+    pub fn file(self, name: &str, text: &str) -> Self {
+        self.write(name, text);
+        self
+    }
+
+    /// Writes a file.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// A path inside the project.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The program, ready to run in the project.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ppgnn"));
+        command.args(args).current_dir(self.dir.path()).env("NO_COLOR", "1").env_remove("PPGNN_ARTIFACTS");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, args: &[&str]) -> Finished {
+        finish(&mut self.command(args))
+    }
+
+    /// Digests of every artifact file but manifests, by path below `store`.
+    pub fn artifact_bytes(&self, store: &str) -> BTreeMap<PathBuf, String> {
+        let root = self.path(store).join("objects");
+        let mut found = BTreeMap::new();
+        for path in files(&root) {
+            if path.file_name().unwrap() != "manifest.json" {
+                let digest = blake3::hash(&std::fs::read(&path).unwrap()).to_hex().to_string();
+                found.insert(path.strip_prefix(&root).unwrap().to_owned(), digest);
+            }
+        }
+        found
+    }
+
+    /// The events of every run in `store`, in the order of their logs.
+    pub fn events(&self, store: &str) -> Vec<Value> {
+        let mut logs = files(&self.path(store).join("runs"));
+        logs.sort();
+        let lines = logs
+            .iter()
+            .flat_map(|l| std::fs::read_to_string(l).unwrap().lines().map(str::to_owned).collect::<Vec<_>>());
+        // A process that was killed may leave half a line.
+        lines.filter_map(|l| serde_json::from_str(&l).ok()).collect()
+    }
+}
+
+impl Finished {
+    /// Asserts the exit code.
+    #[track_caller]
+    pub fn exit(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Asserts that stderr contains a text.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "`{text}` is not in stderr:\n{}", self.stderr);
+        self
+    }
+
+    /// Asserts that stdout contains a text.
+    #[track_caller]
+    pub fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "`{text}` is not in stdout:\n{}", self.stdout);
+        self
+    }
+
+    /// Parses stdout as one JSON object.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))
+    }
+}
+
+/// Runs a command to its end.
+pub fn finish(command: &mut Command) -> Finished {
+    let output = command.output().unwrap();
+    Finished {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Every file below a folder; none if it is not there.
+pub fn files(root: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
+    entries
+        .flat_map(|entry| {
+            let path = entry.unwrap().path();
+            if path.is_dir() { files(&path) } else { vec![path] }
+        })
+        .collect()
+}
+
+/// Compares with a golden file, or writes it where `UPDATE_GOLDEN` is set.
+#[track_caller]
+pub fn golden(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, actual).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(actual, expected, "differs from tests/golden/{name}; UPDATE_GOLDEN=1 writes it anew");
+}
