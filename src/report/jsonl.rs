@@ -66,11 +66,12 @@ impl<W: Write + Send> EventSink for JsonLines<W> {
         }
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run are far below 2^53")]
         let elapsed = elapsed.as_millis() as f64 / 1000.0;
-        let written = serde_json::to_vec(&Line { elapsed, event }).map_err(std::io::Error::from).and_then(|mut line| {
-            line.push(b'\n');
-            inner.writer.write_all(&line)?;
-            inner.writer.flush()
-        });
+        let written =
+            serde_json::to_vec(&Line { elapsed, event }).map_err(std::io::Error::from).and_then(|mut line| {
+                line.push(b'\n');
+                inner.writer.write_all(&line)?;
+                inner.writer.flush()
+            });
         // A log that cannot be written is no reason to lose the run. It is said once.
         if let Err(error) = written {
             inner.broken = true;

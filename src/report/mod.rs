@@ -1,6 +1,7 @@
 //! Turns the events of a run into lines for people and for programs.
 
 mod jsonl;
+mod lines;
 mod tee;
 mod terminal;
 mod units;

@@ -11,6 +11,7 @@
 //! Colour repeats what the words say. What cannot be written is dropped: a broken pipe is not an error.
 
 use std::collections::{BTreeMap, HashMap};
+// Writing to a text cannot fail, so the results of these writes are dropped.
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -20,8 +21,9 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ppgnn_stages::contract::Progress;
 
 use crate::plan::ArtifactKey;
-use crate::run::{Event, EventSink, Failure, RunReport};
+use crate::run::{Event, EventSink};
 
+use super::lines::{columns, explanation, summary};
 use super::units::duration_text;
 
 const SAY_EVERY: Duration = Duration::from_secs(5);
@@ -122,7 +124,7 @@ impl Terminal {
         let time = seconds.map_or(" ".repeat(8), |s| format!("{s:>6.1}s "));
         let mut line = format!("{} [{time}] {}", self.word(word), columns(node, &key.short()));
         if !note.is_empty() {
-            line += &format!("  ({note})");
+            let _ = write!(line, "  ({note})");
         }
         line + "\n"
     }
@@ -149,14 +151,14 @@ impl Terminal {
                 Some((node, key)) if cached.count == 1 => lines += &self.line(CACHED, None, &node, key, &note),
                 _ => {
                     let many = columns(&format!("{stage}/{} nodes", cached.count), &" ".repeat(12));
-                    lines += &format!("{} [        ] {many}  ({note})\n", self.word(CACHED));
+                    let _ = writeln!(lines, "{} [        ] {many}  ({note})", self.word(CACHED));
                 }
             }
         }
         for (because, count) in std::mem::take(&mut inner.skipped) {
             let nodes = if count == 1 { "1 node" } else { &format!("{count} nodes") };
             let verb = if count == 1 { "needs" } else { "need" };
-            lines += &format!("{} {nodes} that {verb} {because}, which failed\n", self.word(SKIPPED));
+            let _ = writeln!(lines, "{} {nodes} that {verb} {because}, which failed", self.word(SKIPPED));
         }
         if !lines.is_empty() {
             self.print(inner, &lines);
@@ -242,7 +244,9 @@ impl Terminal {
             Event::RunFinished { report } => {
                 // A node that gave up ends without an event of its own.
                 let open: Vec<_> = inner.running.keys().copied().collect();
-                open.into_iter().for_each(|key| self.ended(inner, key));
+                for key in open {
+                    self.ended(inner, key);
+                }
                 self.tell_gathered(inner);
                 let line = format!("{} {}\n", self.word(SUMMARY), summary(report));
                 self.print(inner, &line);
@@ -262,50 +266,10 @@ impl EventSink for Terminal {
     }
 }
 
-/// Lays out a node: `train/cora/PP-GNN` is stage `train`, point `cora/PP-GNN`.
-fn columns(node: &str, last: &str) -> String {
-    let (stage, point) = node.split_once('/').unwrap_or((node, ""));
-    format!("{stage:<10} {point:<24} {last}")
-}
-
-/// Says in one line what happened.
-fn summary(report: &RunReport) -> String {
-    let plural = if report.nodes == 1 { "" } else { "s" };
-    let mut text = format!("{} node{plural}: {} cached, {} ran", report.nodes, report.cached, report.ran);
-    // Writing to a text cannot fail.
-    if report.failed > 0 {
-        let _ = write!(text, ", {} failed", report.failed);
-    }
-    if report.skipped > 0 {
-        let _ = write!(text, "; {} not started", report.skipped);
-    }
-    if report.saved_seconds > 0.0 {
-        let _ = write!(text, "; {} saved", duration_text(report.saved_seconds));
-    }
-    if report.interrupted {
-        text += "; interrupted";
-    }
-    text
-}
-
-/// Says why a node failed, a line for each cause.
-fn explanation(failure: &Failure) -> String {
-    let indent = " ".repeat(13);
-    let mut text = String::new();
-    for (i, error) in failure.errors.iter().enumerate() {
-        let word = if i == 0 { "error" } else { "cause" };
-        let _ = writeln!(text, "{indent}{word}: {}", error.trim_end().replace('\n', &format!("\n{indent}       ")));
-    }
-    if let Some(hint) = &failure.hint {
-        let _ = writeln!(text, "{indent} hint: {hint}");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::FailureKind;
+    use crate::run::{Failure, FailureKind, RunReport};
     use std::sync::Arc;
 
     #[derive(Clone, Default)]
@@ -323,7 +287,9 @@ mod tests {
     fn shown(style: Style, events: &[Event]) -> String {
         let out = Shared::default();
         let terminal = Terminal::new(Box::new(out.clone()), style);
-        events.iter().for_each(|event| terminal.event(event));
+        for event in events {
+            terminal.event(event);
+        }
         let bytes = out.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
@@ -369,8 +335,7 @@ mod tests {
 
     #[test]
     fn a_run_is_told_in_columns() {
-        let expected = "\
-      Cached [        ] evd        cora                     333333333333  (saved 41.2 s)
+        let expected = "      Cached [        ] evd        cora                     333333333333  (saved 41.2 s)
       Cached [        ] split      2 nodes                                (saved 0.2 s)
          Ran [  12.8s ] train      cora/PP-GNN              aaaaaaaaaaaa
       Failed [   0.3s ] train      texas/PP-GNN             777777777777

@@ -126,7 +126,9 @@ impl<'r> Run<'r> {
             }
             if let Ok(ended) = receiver.recv_timeout(TICK) {
                 self.take(ended);
-                receiver.try_iter().for_each(|ended| self.take(ended));
+                for ended in receiver.try_iter() {
+                    self.take(ended);
+                }
             }
             self.ask_others();
         }
@@ -146,9 +148,8 @@ impl<'r> Run<'r> {
                 Start::Check(id) => work.check(id),
                 Start::Compute { id, threads, forced } => work.compute(id, threads, forced),
             }));
-            let outcome = outcome.unwrap_or_else(|payload| {
-                Outcome::Failed(panic_failure("engine", &panic_text(payload.as_ref())))
-            });
+            let outcome = outcome
+                .unwrap_or_else(|payload| Outcome::Failed(panic_failure("engine", &panic_text(payload.as_ref()))));
             // The receiver outlives every worker.
             let _ = to_worker.send(Ended { start, seconds: begun.elapsed().as_secs_f64(), outcome });
         };
@@ -168,13 +169,13 @@ impl<'r> Run<'r> {
             Outcome::Cached { saved_seconds } => {
                 self.saved[id.0] = saved_seconds;
                 self.schedule.cached(id);
-                self.tell(Event::NodeCached { node, key, saved_seconds });
+                self.tell(&Event::NodeCached { node, key, saved_seconds });
             }
             Outcome::Missing => self.schedule.missing(id),
             Outcome::Busy => {
                 self.schedule.busy(id, Instant::now());
                 if !std::mem::replace(&mut self.waited[id.0], true) {
-                    self.tell(Event::NodeWaiting { node, key });
+                    self.tell(&Event::NodeWaiting { node, key });
                 }
             }
             Outcome::InputsLost(lost) => {
@@ -184,7 +185,7 @@ impl<'r> Run<'r> {
             }
             Outcome::Finished { seconds, bytes, bytes_same } => {
                 self.schedule.done(id);
-                self.tell(Event::NodeFinished { node, key, seconds, bytes, bytes_same });
+                self.tell(&Event::NodeFinished { node, key, seconds, bytes, bytes_same });
             }
             Outcome::Cancelled => self.schedule.cancelled(id),
             Outcome::Failed(failure) => self.fail(id, ended.seconds, failure),
@@ -193,7 +194,7 @@ impl<'r> Run<'r> {
 
     fn fail(&mut self, id: NodeId, seconds: f64, failure: Failure) {
         let (node, key) = label(self.work.plan.node(id));
-        self.tell(Event::NodeFailed { node, key, seconds, failure: failure.clone() });
+        self.tell(&Event::NodeFailed { node, key, seconds, failure: failure.clone() });
         // A store that fails once will fail for every node.
         if (self.options.fail_fast || failure.kind == FailureKind::Store) && self.culprit.is_none() {
             self.culprit = Some(id);
@@ -207,7 +208,7 @@ impl<'r> Run<'r> {
         if !self.interrupted && self.options.cancel.load(Ordering::Relaxed) {
             self.interrupted = true;
             self.stop();
-            self.tell(Event::Interrupted { running: self.schedule.computing() });
+            self.tell(&Event::Interrupted { running: self.schedule.computing() });
         }
     }
 
@@ -228,15 +229,15 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn tell(&self, event: Event) {
-        self.work.sink.event(&event);
+    fn tell(&self, event: &Event) {
+        self.work.sink.event(event);
     }
 
     fn tell_skipped(&mut self) {
         for (id, culprit) in self.schedule.take_skipped() {
             let (node, key) = label(self.work.plan.node(id));
             let because = self.work.plan.node(culprit).name.clone();
-            self.tell(Event::NodeSkipped { node, key, because });
+            self.tell(&Event::NodeSkipped { node, key, because });
         }
     }
 

@@ -95,8 +95,12 @@ impl<'p> Schedule<'p> {
             free: cores.max(1),
             stopped: false,
         };
-        force.iter().for_each(|id| schedule.forced[id.0] = true);
-        targets.iter().chain(force).for_each(|id| schedule.request(*id));
+        for id in force {
+            schedule.forced[id.0] = true;
+        }
+        for id in targets.iter().chain(force) {
+            schedule.request(*id);
+        }
         schedule
     }
 

@@ -48,7 +48,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub enum Opened {
     /// It is there, and every byte is what was written.
-    Hit(Entry),
+    Hit(Box<Entry>),
     /// It is not there.
     Miss,
     /// It was there but not whole. It counts as a miss.
@@ -216,9 +216,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot be listed; what happened to each artifact comes with it.
-    pub fn verify_all(
-        &self,
-    ) -> Result<impl Iterator<Item = (ArtifactRef, Result<Integrity, StoreError>)>, StoreError> {
+    pub fn verify_all(&self) -> Result<impl Iterator<Item = (ArtifactRef, Result<Integrity, StoreError>)>, StoreError> {
         Ok(self.entries(None)?.into_iter().map(|artifact| {
             let integrity = self.verify(&artifact);
             (artifact, integrity)

@@ -14,7 +14,7 @@ use super::manifest::{FileRecord, Manifest};
 /// What was found under a key.
 pub(super) enum Inspection {
     /// An artifact that is what its manifest says.
-    Whole(Entry),
+    Whole(Box<Entry>),
     /// Nothing.
     Absent,
     /// Something that is not what it should be, with the first difference found.
@@ -51,7 +51,7 @@ impl Store {
         match check_names(&dir, &manifest).and_then(|()| check_files(&dir, &manifest, !known)) {
             Ok(()) => {
                 self.remember_verified(&manifest);
-                Ok(Inspection::Whole(Entry { stage: stage.to_owned(), key: *key, dir, manifest }))
+                Ok(Inspection::Whole(Box::new(Entry { stage: stage.to_owned(), key: *key, dir, manifest })))
             }
             Err(fault) => fault.into_inspection(),
         }

@@ -62,7 +62,7 @@ impl Pending<'_> {
         let before = self.store.inspect(self.claim.key(), &stage, Care::Always)?;
         let bytes_same = match before {
             Inspection::Whole(entry) if entry.manifest.files == files => {
-                return Ok(Committed { entry, bytes_same: Some(true) });
+                return Ok(Committed { entry: *entry, bytes_same: Some(true) });
             }
             Inspection::Whole(_) => Some(false),
             Inspection::Absent | Inspection::Damaged(_) => None,

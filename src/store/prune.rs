@@ -85,7 +85,7 @@ pub fn delete(store: &Store, chosen: &[Prunable]) -> Result<Pruned, StoreError> 
     let mut pruned = Pruned::default();
     for item in chosen {
         let keep = match &item.what {
-            Leftover::Artifact(artifact) => needed.contains(artifact),
+            Leftover::Artifact(artifact) => !is_plain(&artifact.stage) || needed.contains(artifact),
             Leftover::Unfinished(name) => !is_plain(name) || !is_abandoned(store, name)?,
             Leftover::Quarantined(name) => !is_plain(name),
         };
@@ -115,9 +115,7 @@ fn needed(store: &Store) -> Result<HashSet<ArtifactRef>, StoreError> {
 
 fn path_of(store: &Store, what: &Leftover) -> PathBuf {
     match what {
-        Leftover::Artifact(artifact) => {
-            store.root().join(OBJECTS).join(&artifact.stage).join(artifact.key.to_string())
-        }
+        Leftover::Artifact(artifact) => store.root().join(OBJECTS).join(&artifact.stage).join(artifact.key.to_string()),
         Leftover::Unfinished(name) => store.root().join(TMP).join(name),
         Leftover::Quarantined(name) => store.root().join(QUARANTINE).join(name),
     }

@@ -179,7 +179,9 @@ impl Store {
             match self.stage_file(&bytes) {
                 Ok(path) => staged.push((path, name)),
                 Err(error) => {
-                    staged.iter().for_each(|(path, _)| drop(fs::remove_file(path)));
+                    for (path, _) in &staged {
+                        let _ = fs::remove_file(path);
+                    }
                     return Err(error);
                 }
             }

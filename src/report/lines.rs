@@ -1,0 +1,47 @@
+//! The texts of [`Terminal`](super::Terminal) that need nothing but the event.
+
+// Writing to a text cannot fail, so the results of these writes are dropped.
+use std::fmt::Write as _;
+
+use crate::run::{Failure, RunReport};
+
+use super::units::duration_text;
+
+/// Lays out a node: `train/cora/PP-GNN` is stage `train`, point `cora/PP-GNN`.
+pub(super) fn columns(node: &str, last: &str) -> String {
+    let (stage, point) = node.split_once('/').unwrap_or((node, ""));
+    format!("{stage:<10} {point:<24} {last}")
+}
+
+/// Says in one line what happened.
+pub(super) fn summary(report: &RunReport) -> String {
+    let plural = if report.nodes == 1 { "" } else { "s" };
+    let mut text = format!("{} node{plural}: {} cached, {} ran", report.nodes, report.cached, report.ran);
+    if report.failed > 0 {
+        let _ = write!(text, ", {} failed", report.failed);
+    }
+    if report.skipped > 0 {
+        let _ = write!(text, "; {} not started", report.skipped);
+    }
+    if report.saved_seconds > 0.0 {
+        let _ = write!(text, "; {} saved", duration_text(report.saved_seconds));
+    }
+    if report.interrupted {
+        text += "; interrupted";
+    }
+    text
+}
+
+/// Says why a node failed, a line for each cause.
+pub(super) fn explanation(failure: &Failure) -> String {
+    let indent = " ".repeat(13);
+    let mut text = String::new();
+    for (i, error) in failure.errors.iter().enumerate() {
+        let word = if i == 0 { "error" } else { "cause" };
+        let _ = writeln!(text, "{indent}{word}: {}", error.trim_end().replace('\n', &format!("\n{indent}       ")));
+    }
+    if let Some(hint) = &failure.hint {
+        let _ = writeln!(text, "{indent} hint: {hint}");
+    }
+    text
+}

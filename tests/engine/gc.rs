@@ -1,0 +1,155 @@
+//! Choosing what may be deleted, and deleting it.
+
+use std::fs;
+use std::time::Duration;
+
+use ppgnn::plan::NodeId;
+use ppgnn::store::prune::{Leftover, choose, delete};
+use ppgnn::store::{ArtifactRef, Claim, PublishedRun, PublishedTable, Store, StoreError};
+
+use crate::toy::World;
+
+fn artifact(world: &World, id: NodeId) -> ArtifactRef {
+    ArtifactRef::new(world.plan.node(id).stage.name, world.plan.node(id).key)
+}
+
+/// Publishes a table with everything behind it.
+fn publish(world: &World, store: &Store, node: NodeId) {
+    let needed = world.plan.ancestors(&[node]);
+    let needs = world.plan.iter().filter(|(id, _)| needed[id.0]).map(|(id, _)| artifact(world, id)).collect();
+    let key = world.plan.node(node).key;
+    let table = PublishedTable { name: "t".into(), key, needs, files: vec![("t.md".into(), vec![])] };
+    store.publish("toy", None, PublishedRun { tables: vec![table], ..PublishedRun::default() }).unwrap();
+}
+
+fn chosen_artifacts(store: &Store) -> Vec<ArtifactRef> {
+    let chosen = choose(store, None).unwrap().into_iter();
+    chosen.filter_map(|p| if let Leftover::Artifact(a) = p.what { Some(a) } else { None }).collect()
+}
+
+#[test]
+fn what_a_published_result_needs_is_never_offered() {
+    let mut world = World::new();
+    let a = world.node("add", 1, &[]);
+    let b = world.node("add", 2, &[a]);
+    let table = world.node("add", 3, &[b]);
+    let spare = world.node("add", 4, &[a]);
+    world.run(&[table, spare]);
+    let store = world.store();
+    assert_eq!(chosen_artifacts(&store).len(), 4);
+    publish(&world, &store, table);
+    assert_eq!(chosen_artifacts(&store), [artifact(&world, spare)]);
+    let pruned = delete(&store, &choose(&store, None).unwrap()).unwrap();
+    assert_eq!(pruned.count, 1);
+    assert!(pruned.bytes > 0);
+    let (report, _) = world.run(&[a, b, table]);
+    assert_eq!(report.cached, 3);
+}
+
+#[test]
+fn choosing_deletes_nothing() {
+    let mut world = World::new();
+    let a = world.node("add", 1, &[]);
+    world.run(&[a]);
+    choose(&world.store(), None).unwrap();
+    assert_eq!(world.run(&[a]).0.cached, 1);
+}
+
+#[test]
+fn what_was_published_after_the_choice_is_kept() {
+    let mut world = World::new();
+    let a = world.node("add", 1, &[]);
+    world.run(&[a]);
+    let store = world.store();
+    let chosen = choose(&store, None).unwrap();
+    publish(&world, &store, a);
+    assert_eq!(delete(&store, &chosen).unwrap().count, 0);
+    assert!(world.artifact(a).exists());
+}
+
+#[test]
+fn a_record_that_cannot_be_read_stops_the_choice() {
+    let mut world = World::new();
+    let a = world.node("add", 1, &[]);
+    world.run(&[a]);
+    let store = world.store();
+    publish(&world, &store, a);
+    fs::write(world.root.join("results/toy/published.json"), "{").unwrap();
+    assert!(matches!(choose(&store, None), Err(StoreError::Malformed { .. })));
+}
+
+#[test]
+fn age_limits_the_choice() {
+    let mut world = World::new();
+    let (old, new) = (world.node("add", 1, &[]), world.node("add", 2, &[]));
+    world.run(&[old, new]);
+    let manifest = fs::File::options().write(true).open(world.artifact(old).join("manifest.json")).unwrap();
+    manifest.set_modified(std::time::SystemTime::now() - Duration::from_secs(7200)).unwrap();
+    let chosen = choose(&world.store(), Some(Duration::from_secs(3600))).unwrap();
+    assert_eq!(chosen.iter().map(|p| p.what.clone()).collect::<Vec<_>>(), [Leftover::Artifact(artifact(&world, old))]);
+}
+
+#[test]
+fn leftovers_are_offered_unless_somebody_is_at_work_on_them() {
+    let mut world = World::new();
+    let (a, b) = (world.node("add", 1, &[]), world.node("add", 2, &[]));
+    let (dead, alive) = (world.plan.node(a).key, world.plan.node(b).key);
+    let store = world.store();
+    let Claim::Held(claim) = store.claim(&alive).unwrap() else { panic!("busy") };
+    let pending = store.begin(&claim).unwrap();
+    fs::create_dir(world.root.join("tmp").join(format!("{dead}.1.0"))).unwrap();
+    fs::write(world.root.join("tmp/file.1.0"), "half").unwrap();
+    fs::write(world.root.join("claims").join(dead.to_string()), "").unwrap();
+    fs::create_dir(world.root.join("quarantine/add-x-0")).unwrap();
+    let chosen = choose(&store, None).unwrap();
+    let what: Vec<_> = chosen.iter().map(|p| p.what.clone()).collect();
+    let expected = [
+        Leftover::Unfinished(format!("{dead}.1.0")),
+        Leftover::Unfinished("file.1.0".into()),
+        Leftover::Quarantined("add-x-0".into()),
+    ];
+    assert_eq!(what.len(), 3);
+    assert!(expected.iter().all(|e| what.contains(e)), "{what:?}");
+    assert_eq!(delete(&store, &chosen).unwrap().count, 3);
+    assert!(pending.dir().exists());
+    assert!(world.list("quarantine").is_empty());
+    assert_eq!(world.list("claims"), [alive.to_string()], "the dead claim is gone");
+}
+
+#[test]
+fn names_that_try_to_escape_are_never_deleted() {
+    let world = World::new();
+    let store = world.store();
+    let outside = world.log.join("precious");
+    fs::write(&outside, "keep").unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("precious"), "keep").unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), world.root.join("quarantine/linked")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), world.root.join("tmp/linked.1.0")).unwrap();
+    let mut chosen = choose(&store, None).unwrap();
+    for name in ["../../log/precious", "..", "linked/precious"] {
+        for what in [Leftover::Unfinished(name.into()), Leftover::Quarantined(name.into())] {
+            chosen.push(ppgnn::store::prune::Prunable { what, bytes: 0 });
+        }
+    }
+    let stage = ArtifactRef::new("../../log", "0".repeat(64).parse().unwrap());
+    chosen.push(ppgnn::store::prune::Prunable { what: Leftover::Artifact(stage.clone()), bytes: 0 });
+    fs::create_dir(world.log.join("0".repeat(64))).unwrap();
+    delete(&store, &chosen).unwrap();
+    assert!(store.remove(&stage).is_err());
+    assert!(outside.exists());
+    assert!(world.log.join("0".repeat(64)).exists());
+    assert!(elsewhere.path().join("precious").exists());
+}
+
+#[test]
+fn removing_an_artifact_by_name_works_once() {
+    let mut world = World::new();
+    let a = world.node("add", 1, &[]);
+    world.run(&[a]);
+    let store = world.store();
+    assert!(store.remove(&artifact(&world, a)).unwrap());
+    assert!(!store.remove(&artifact(&world, a)).unwrap());
+    assert!(world.list("tmp").is_empty());
+    assert_eq!(world.run(&[a]).0.ran, 1);
+}

@@ -1,0 +1,75 @@
+//! How a run shares out its cores.
+
+use ppgnn::run::Event;
+use serde_json::json;
+
+use crate::toy::{Seen, World, most_threads};
+
+fn threads(seen: &Seen) -> Vec<usize> {
+    seen.pick(|e| if let Event::NodeStarted { threads, .. } = e { Some(*threads) } else { None })
+}
+
+#[test]
+fn a_lone_node_gets_all_cores() {
+    let mut world = World::new();
+    let a = world.node_with("slow", json!({"add": 1, "sleep": 5}), &[]);
+    let b = world.node_with("slow", json!({"add": 2, "sleep": 5}), &[a]);
+    let (_, seen) = world.run_with(&[b], |o| o.cores = 5);
+    assert_eq!(threads(&seen), [5, 5]);
+}
+
+#[test]
+fn many_ready_nodes_get_one_core_each() {
+    let mut world = World::new();
+    let nodes: Vec<_> = (0..6).map(|i| world.node_with("slow", json!({"add": i, "sleep": 30}), &[])).collect();
+    let (_, seen) = world.run_with(&nodes, |o| o.cores = 3);
+    // The last ones may find cores free: they are alone then.
+    assert_eq!(threads(&seen)[..3], [1, 1, 1]);
+    assert_eq!(most_threads(&world.log), 3);
+}
+
+#[test]
+fn cores_that_do_not_divide_evenly_are_all_used() {
+    let mut world = World::new();
+    let nodes: Vec<_> = (0..3).map(|i| world.node_with("slow", json!({"add": i, "sleep": 100}), &[])).collect();
+    let (_, seen) = world.run_with(&nodes, |o| o.cores = 8);
+    let mut shares = threads(&seen);
+    shares.sort_unstable();
+    assert_eq!(shares, [2, 3, 3]);
+}
+
+#[test]
+fn the_core_budget_is_never_exceeded() {
+    for cores in [1, 2, 3] {
+        let mut world = World::new();
+        let first: Vec<_> = (0..4).map(|i| world.node_with("slow", json!({"add": i, "sleep": 5 * i}), &[])).collect();
+        let second: Vec<_> = (0..6usize)
+            .map(|i| world.node_with("slow", json!({"add": 10 + i, "sleep": 5 + 3 * i}), &first[i % 3..=i % 3 + 1]))
+            .collect();
+        let last = world.node_with("slow", json!({"add": 99, "sleep": 5}), &second);
+        let (report, _) = world.run_with(&[last], |o| o.cores = cores);
+        assert_eq!(report.ran, 11);
+        assert_eq!(most_threads(&world.log), cores, "the lone last node uses the whole budget, nothing more");
+    }
+}
+
+#[test]
+fn ready_nodes_start_in_plan_order() {
+    let mut world = World::new();
+    let nodes: Vec<_> = [5, 3, 9, 1].map(|i| world.node("add", i, &[])).into();
+    let backwards: Vec<_> = nodes.iter().rev().copied().collect();
+    let (_, seen) = world.run_with(&backwards, |o| o.cores = 1);
+    assert_eq!(seen.started(), ["add/5", "add/3", "add/9", "add/1"]);
+}
+
+#[test]
+fn the_number_of_cores_changes_no_byte() {
+    let runs = [1, 4].map(|cores| {
+        let mut world = World::new();
+        let a = world.node("add", 1, &[]);
+        let b = world.node("add", 2, &[a]);
+        world.run_with(&[b], |o| o.cores = cores);
+        world.store().manifest(&world.plan.node(b).key, "add").unwrap().files
+    });
+    assert_eq!(runs[0], runs[1]);
+}
