@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ppgnn::store::{Claim, Store, StoreError, prune};
 use serde_json::json;
 
-use crate::toy::World;
+use crate::toy::{World, wait_until};
 
 #[test]
 fn a_claim_is_exclusive_and_given_back() {
@@ -35,10 +36,12 @@ fn a_claim_never_has_two_owners() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let store = Store::open(&world.root).unwrap();
-                for _ in 0..500 {
+                for _ in 0..1500 {
                     if let Claim::Held(claim) = store.claim(&key).unwrap() {
                         assert_eq!(owners.fetch_add(1, Ordering::SeqCst), 0);
                         successes.fetch_add(1, Ordering::SeqCst);
+                        // Long enough for another to come in on a file that was just removed.
+                        std::thread::sleep(Duration::from_micros(20));
                         owners.fetch_sub(1, Ordering::SeqCst);
                         drop(claim);
                     }
@@ -77,6 +80,23 @@ fn two_runs_at_once_compute_every_node_once() {
     assert_eq!(world.executions(), 3);
     assert_eq!(reports.iter().map(|(report, _)| report.ran).sum::<usize>(), 3);
     assert!(reports.iter().all(|(report, _)| report.is_complete()));
+}
+
+#[test]
+fn what_another_run_finished_meanwhile_is_not_computed_again() {
+    let mut world = World::new();
+    let slow = world.node_with("slow", json!({"add": 1, "sleep": 400}), &[]);
+    let late = world.node("add", 2, &[]);
+    world.store();
+    let (report, _) = std::thread::scope(|scope| {
+        // With one core, `late` is found missing at first and computed by the other run before its turn comes.
+        let first = scope.spawn(|| world.run_with(&[slow, late], |o| o.cores = 1));
+        wait_until(|| world.log.join("slow1").exists());
+        assert_eq!(world.run(&[late]).0.ran, 1);
+        first.join().unwrap()
+    });
+    assert_eq!((report.ran, report.cached), (1, 1));
+    assert_eq!(world.executions(), 2);
 }
 
 #[test]
