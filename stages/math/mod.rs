@@ -2,7 +2,9 @@
 //! artifact kinds.
 
 pub mod csr;
+pub mod dense;
 pub mod eigen;
 pub mod propagate;
 pub mod random;
+pub mod real;
 pub mod stats;

@@ -3,51 +3,15 @@
 //! S: n × n in compressed rows, Z and Y: n × columns, row-major. Every row of a product is summed by one thread in the
 //! order of its entries, so the number of threads cannot change a byte.
 
-use std::ops::{AddAssign, Mul};
-
 use rayon::prelude::*;
 
 use crate::math::csr::Csr;
+use crate::math::real::Real;
 
 /// Rows that one task computes.
 const ROWS: usize = 256;
 /// Multiplications below which starting tasks costs more than it saves.
 const WORTH_TASKS: usize = 1 << 18;
-
-/// A float type that products are computed in.
-pub trait Real: Copy + Default + Send + Sync + AddAssign + Mul<Output = Self> + 'static {
-    /// Returns the matrix entries in this type.
-    fn entries(of: &Propagator) -> &[Self];
-    /// Rounds from double precision.
-    fn narrow(x: f64) -> Self;
-    /// Returns the value in double precision.
-    fn widen(self) -> f64;
-}
-
-impl Real for f32 {
-    fn entries(of: &Propagator) -> &[Self] {
-        &of.single
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "rounding is what single precision means")]
-    fn narrow(x: f64) -> Self {
-        x as f32
-    }
-    fn widen(self) -> f64 {
-        self.into()
-    }
-}
-
-impl Real for f64 {
-    fn entries(of: &Propagator) -> &[Self] {
-        &of.matrix.values
-    }
-    fn narrow(x: f64) -> Self {
-        x
-    }
-    fn widen(self) -> f64 {
-        self
-    }
-}
 
 /// A sparse matrix made ready for products in both precisions.
 pub struct Propagator {
@@ -91,8 +55,17 @@ impl Propagator {
             return;
         }
         let work = |(chunk, rows): (usize, &mut [T])| {
-            for (i, row) in rows.chunks_exact_mut(columns).enumerate() {
-                self.row_into(chunk * ROWS + i, z, row);
+            let first = chunk * ROWS;
+            match columns {
+                1 => self.narrow_rows::<T, 1>(first, z, rows),
+                2 => self.narrow_rows::<T, 2>(first, z, rows),
+                3 => self.narrow_rows::<T, 3>(first, z, rows),
+                4 => self.narrow_rows::<T, 4>(first, z, rows),
+                5 => self.narrow_rows::<T, 5>(first, z, rows),
+                6 => self.narrow_rows::<T, 6>(first, z, rows),
+                7 => self.narrow_rows::<T, 7>(first, z, rows),
+                8 => self.narrow_rows::<T, 8>(first, z, rows),
+                _ => self.wide_rows(first, z, columns, rows),
             }
         };
         if self.single.len() * columns < WORTH_TASKS {
@@ -102,45 +75,38 @@ impl Propagator {
         }
     }
 
-    fn row_into<T: Real>(&self, i: usize, z: &[T], row: &mut [T]) {
-        let (start, end) = (self.matrix.indptr[i] as usize, self.matrix.indptr[i + 1] as usize);
-        let entries = (&self.matrix.indices[start..end], &T::entries(self)[start..end]);
-        let columns = row.len();
-        let mut at = 0;
-        while columns - at >= 8 {
-            block::<T, 8>(entries, z, columns, at, row);
-            at += 8;
-        }
-        match columns - at {
-            7 => block::<T, 7>(entries, z, columns, at, row),
-            6 => block::<T, 6>(entries, z, columns, at, row),
-            5 => block::<T, 5>(entries, z, columns, at, row),
-            4 => block::<T, 4>(entries, z, columns, at, row),
-            3 => block::<T, 3>(entries, z, columns, at, row),
-            2 => block::<T, 2>(entries, z, columns, at, row),
-            1 => block::<T, 1>(entries, z, columns, at, row),
-            _ => {}
+    /// Computes rows of `W` columns. The fixed width keeps the sums in registers.
+    fn narrow_rows<T: Real, const W: usize>(&self, first: usize, z: &[T], out: &mut [T]) {
+        let (z, _) = z.as_chunks::<W>();
+        let (out, _) = out.as_chunks_mut::<W>();
+        for (i, row) in out.iter_mut().enumerate() {
+            let (indices, values) = self.row::<T>(first + i);
+            let mut sums = [T::default(); W];
+            for (j, v) in indices.iter().zip(values) {
+                let from = &z[*j as usize];
+                for c in 0..W {
+                    sums[c] += *v * from[c];
+                }
+            }
+            *row = sums;
         }
     }
-}
 
-/// Sums `W` neighbouring columns of one row; the fixed width keeps the sums in registers.
-fn block<T: Real, const W: usize>(
-    (indices, values): (&[u32], &[T]),
-    z: &[T],
-    columns: usize,
-    at: usize,
-    row: &mut [T],
-) {
-    let mut sums = [T::default(); W];
-    for (j, v) in indices.iter().zip(values) {
-        let start = *j as usize * columns + at;
-        let from = &z[start..start + W];
-        for c in 0..W {
-            sums[c] += *v * from[c];
+    fn wide_rows<T: Real>(&self, first: usize, z: &[T], columns: usize, out: &mut [T]) {
+        for (i, row) in out.chunks_exact_mut(columns).enumerate() {
+            row.fill(T::default());
+            let (indices, values) = self.row::<T>(first + i);
+            for (j, v) in indices.iter().zip(values) {
+                let from = &z[*j as usize * columns..(*j as usize + 1) * columns];
+                row.iter_mut().zip(from).for_each(|(sum, x)| *sum += *v * *x);
+            }
         }
     }
-    row[at..at + W].copy_from_slice(&sums);
+
+    fn row<T: Real>(&self, i: usize) -> (&[u32], &[T]) {
+        let (start, end) = (self.matrix.indptr[i] as usize, self.matrix.indptr[i + 1] as usize);
+        (&self.matrix.indices[start..end], &T::pick(&self.single, &self.matrix.values)[start..end])
+    }
 }
 
 /// Computes Σ x_i y_i in double precision, in a fixed order.

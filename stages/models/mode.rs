@@ -40,9 +40,24 @@ impl Mode {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn drop(&mut self, x: &Tensor, p: f64, purpose: &'static str) -> Result<Tensor> {
+        match self.mask(x, p, purpose) {
+            Some(mask) => blocks::drop(x, mask),
+            None => Ok(x.clone()),
+        }
+    }
+
+    /// Applies ReLU, and then dropout as [`Mode::drop`] does.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn rectify(&mut self, x: &Tensor, p: f64, purpose: &'static str) -> Result<Tensor> {
+        blocks::rectify(x, self.mask(x, p, purpose))
+    }
+
+    fn mask(&mut self, x: &Tensor, p: f64, purpose: &'static str) -> Option<Mask> {
         match self {
-            Self::Train(streams) if p > 0.0 => blocks::drop(x, Mask::draw(streams.open(purpose), x.elem_count(), p)),
-            _ => Ok(x.clone()),
+            Self::Train(streams) if p > 0.0 => Some(Mask::draw(streams.open(purpose), x.elem_count(), p)),
+            _ => None,
         }
     }
 }

@@ -247,18 +247,20 @@ impl Model for PpGnn {
         let (eta, rest) = self.mixture;
         let z = self.net.forward(data, mode, Pass::MAIN)?;
         let Some(gamma) = self.gamma.as_ref().filter(|_| rest != 0.0) else {
-            return self.spectral.forward(&z)? * eta;
+            return self.spectral.forward(&z, eta);
         };
         let spectral = if eta == 0.0 {
             None
         } else if self.masks == Masks::Independent && self.net.is_random(mode) {
-            Some(self.spectral.forward(&self.net.forward(data, mode, Pass::SECOND)?)?)
+            Some(self.spectral.forward(&self.net.forward(data, mode, Pass::SECOND)?, eta)?)
         } else {
-            Some(self.spectral.forward(&z)?)
+            Some(self.spectral.forward(&z, eta)?)
         };
-        let global = polynomial(&data.operator, gamma, &mode.drop(&z, self.dprate, "dropout/propagated")?)?;
+        let dropped = mode.drop(&z, self.dprate, "dropout/propagated")?;
+        // The weights scale coefficients: a few numbers instead of a row a node.
+        let global = polynomial(&data.operator, &(gamma.as_tensor() * rest)?, &dropped)?;
         match spectral {
-            Some(spectral) => (spectral * eta)? + (global * rest)?,
+            Some(spectral) => spectral + global,
             None => Ok(global),
         }
     }
@@ -325,8 +327,8 @@ impl Spectral {
         (self.gamma()?.index_select(&self.bin_of_pair, 0)? * &self.powers)?.sum(1)
     }
 
-    fn forward(&self, z: &Tensor) -> Result<Tensor> {
-        filter(&self.vectors, &self.response()?, z)
+    fn forward(&self, z: &Tensor, weight: f64) -> Result<Tensor> {
+        filter(&self.vectors, &(self.response()? * weight)?, z)
     }
 }
 

@@ -18,16 +18,16 @@ pub(crate) fn artifacts() -> (Operator, Spectrum) {
     for i in 0..n {
         let next = if i % 7 == 6 { i - 6 } else { i + 1 };
         let across = (i * 3 + 7) % n;
-        for j in [next, across, i] {
-            adjacency[i][j] = 1.0;
-            adjacency[j][i] = 1.0;
+        for (a, b) in [(i, next), (i, across), (i, i)] {
+            adjacency[a][b] = 1.0;
+            adjacency[b][a] = 1.0;
         }
     }
     let degree: Vec<f64> = adjacency.iter().map(|row| row.iter().sum()).collect();
     let normal = |i: usize, j: usize| adjacency[i][j] / (degree[i] * degree[j]).sqrt();
     let (mut indptr, mut indices, mut values) = (vec![0], vec![], vec![]);
-    for i in 0..n {
-        for j in (0..n).filter(|j| adjacency[i][*j] != 0.0) {
+    for (i, row) in adjacency.iter().enumerate() {
+        for j in (0..n).filter(|j| row[*j] != 0.0) {
             indices.push(j as u32);
             values.push(normal(i, j));
         }
@@ -90,11 +90,11 @@ pub(crate) fn assert_gradients(vars: &[&Var], loss: impl Fn() -> Tensor, toleran
             var.set(&Tensor::from_vec(values, var.shape(), &Device::Cpu).unwrap()).unwrap();
             loss().to_scalar::<f64>().unwrap()
         };
-        for i in 0..at.len() {
+        for (i, backward) in gradient.iter().enumerate() {
             let shifted = |by: f64| at.iter().enumerate().map(|(j, x)| if i == j { x + by } else { *x }).collect();
             let numeric = (value(shifted(step)) - value(shifted(-step))) / (2.0 * step);
-            let error = (numeric - gradient[i]).abs() / gradient[i].abs().max(1.0);
-            assert!(error < tolerance, "tensor {v}, entry {i}: {numeric} by differences, {} by backward", gradient[i]);
+            let error = (numeric - backward).abs() / backward.abs().max(1.0);
+            assert!(error < tolerance, "tensor {v}, entry {i}: {numeric} by differences, {backward} by backward");
         }
         value(at.clone());
     }

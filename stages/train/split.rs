@@ -53,11 +53,14 @@ impl Run<'_> {
     }
 }
 
+/// Shape and values of every weight by name.
+type Weights = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
 struct Kept {
     epoch: usize,
     scores: Epoch,
     logits: Vec<f32>,
-    weights: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+    weights: Weights,
 }
 
 impl Select {
@@ -121,7 +124,7 @@ pub(super) fn score(logits: &[f32], classes: usize, nodes: &[u32], labels: &[u32
     (loss / count, right as f64 / count)
 }
 
-fn weights(model: &dyn Model) -> TensorResult<BTreeMap<String, (Vec<usize>, Vec<f32>)>> {
+fn weights(model: &dyn Model) -> TensorResult<Weights> {
     let groups = model.groups();
     let vars = groups.iter().flat_map(|g| &g.vars);
     vars.map(|(name, var)| {

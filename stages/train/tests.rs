@@ -82,6 +82,33 @@ fn threads_and_repetition_change_no_byte() {
 }
 
 #[test]
+fn threads_change_no_byte_where_kernels_are_cut_into_tasks() {
+    // One split, so that all threads work inside it, and sizes beyond every threshold: 600 nodes of 91 neighbours,
+    // 400 features, 128 hidden units, 5 classes.
+    let (n, reach, mut stream) = (600u32, 45, Stream::new(2, &["test"]));
+    let neighbours = |i: u32| {
+        let mut js: Vec<u32> = (0..=2 * reach).map(|d| (i + n + d - reach) % n).collect();
+        js.sort_unstable();
+        js
+    };
+    let degree = u64::from(2 * reach + 1);
+    let indptr = (0..=u64::from(n)).map(|i| i * degree).collect();
+    let values = vec![1.0 / degree as f64; n as usize * degree as usize];
+    let matrix = crate::math::csr::Csr::new(n as usize, indptr, (0..n).flat_map(neighbours).collect(), values).unwrap();
+    let data = (0..n * 400).map(|_| stream.normal() as f32).collect();
+    let features = Matrix { rows: n as usize, cols: 400, data };
+    let graph = Operator { matrix, features, labels: (0..n).map(|i| i % 5).collect(), classes: 5 };
+    let splits = Splits { parts: vec![(0..n).map(|i| if i % 2 == 0 { Part::Train } else { Part::Val }).collect()] };
+    let with = |threads| {
+        let (cancel, variant) = (AtomicBool::new(false), json!({"hidden": 128, "order": 2}));
+        let job = Job { inputs: &[], threads, progress: &Quiet, cancel: &cancel, variant: &variant };
+        train(&Params { epochs: 3, ..params("gpr-gnn") }, &graph, &splits, None, &job).unwrap()
+    };
+    let one = with(1);
+    assert!(one == with(2) && one == with(3));
+}
+
+#[test]
 fn seeds_and_splits_have_streams_of_their_own() {
     let first = |p: &Params, count, split: usize| run(p, json!({}), count).splits.swap_remove(split).history[0];
     let base = first(&params("mlp"), 1, 0);

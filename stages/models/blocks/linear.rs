@@ -5,7 +5,7 @@
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use super::fixed_product;
+use super::{affine, affine_fixed};
 use crate::math::random::Stream;
 use crate::optim::ParamGroup;
 
@@ -36,7 +36,7 @@ impl Linear {
     /// # Errors
     /// When the shapes do not fit.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        x.matmul(&self.weight)?.broadcast_add(&self.bias)
+        affine(x, &self.weight, &self.bias)
     }
 
     /// Applies the layer to a fixed input, which no gradient is computed for.
@@ -44,7 +44,7 @@ impl Linear {
     /// # Errors
     /// When the shapes do not fit.
     pub fn forward_fixed(&self, x: &Tensor) -> Result<Tensor> {
-        fixed_product(x, &self.weight)?.broadcast_add(&self.bias)
+        affine_fixed(x, &self.weight, &self.bias)
     }
 
     /// Returns weight and bias as one decayed group; PyTorch decays the bias too.

@@ -51,7 +51,7 @@ impl Perceptron {
         let x = mode.drop(&data.features, self.dropout, pass.features)?;
         let z = self.first.forward_fixed(&x)?;
         match &self.second {
-            Some(second) => second.forward(&mode.drop(&z.relu()?, self.dropout, pass.hidden)?),
+            Some(second) => second.forward(&mode.rectify(&z, self.dropout, pass.hidden)?),
             None => Ok(z),
         }
     }

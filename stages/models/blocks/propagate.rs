@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Layout, Result, Shape, Tensor, WithDType, bail};
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Layout, Result, Shape, Tensor, bail};
 
-use super::host;
-use crate::math::propagate::{Propagator, Real, dot};
+use super::host::{self, Element};
+use crate::math::propagate::{Propagator, dot};
+use crate::math::real::Real;
 
 /// Returns Ã·Z for symmetric Ã: n × n and Z: n × columns.
 ///
@@ -35,14 +36,14 @@ impl CustomOp1 for Product {
     }
 
     fn cpu_fwd(&self, z: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        fn run<T: Real + WithDType>(operator: &Propagator, z: &CpuStorage, layout: &Layout) -> Result<CpuStorage> {
+        fn run<T: Element>(operator: &Propagator, z: &CpuStorage, layout: &Layout) -> Result<CpuStorage> {
             let columns = columns(operator, layout.shape())?;
             Ok(T::to_cpu_storage_owned(operator.product::<T>(host::slice(z, layout)?, columns)))
         }
         let out = match z {
             CpuStorage::F32(_) => run::<f32>(&self.0, z, layout)?,
             CpuStorage::F64(_) => run::<f64>(&self.0, z, layout)?,
-            _ => return float_only(),
+            _ => return host::float_only("propagation"),
         };
         Ok((out, layout.shape().clone()))
     }
@@ -60,14 +61,14 @@ impl CustomOp2 for Polynomial {
     }
 
     fn cpu_fwd(&self, z: &CpuStorage, zl: &Layout, gamma: &CpuStorage, gl: &Layout) -> Result<(CpuStorage, Shape)> {
-        fn run<T: Real + WithDType>(operator: &Propagator, z: &[T], gamma: &[T], columns: usize) -> CpuStorage {
+        fn run<T: Element>(operator: &Propagator, z: &[T], gamma: &[T], columns: usize) -> CpuStorage {
             T::to_cpu_storage_owned(weighted_hops(operator, z, gamma, columns, |_, _| {}))
         }
         let columns = columns(&self.0, zl.shape())?;
         let out = match z {
             CpuStorage::F32(_) => run::<f32>(&self.0, host::slice(z, zl)?, host::slice(gamma, gl)?, columns),
             CpuStorage::F64(_) => run::<f64>(&self.0, host::slice(z, zl)?, host::slice(gamma, gl)?, columns),
-            _ => return float_only(),
+            _ => return host::float_only("propagation"),
         };
         Ok((out, zl.shape().clone()))
     }
@@ -82,14 +83,14 @@ impl CustomOp2 for Polynomial {
         let (of_z, of_gamma) = match z.dtype() {
             DType::F32 => self.gradients::<f32>(z, gamma, grad)?,
             DType::F64 => self.gradients::<f64>(z, gamma, grad)?,
-            _ => return float_only(),
+            _ => return host::float_only("propagation"),
         };
         Ok((Some(of_z), Some(of_gamma)))
     }
 }
 
 impl Polynomial {
-    fn gradients<T: Real + WithDType>(&self, z: &Tensor, gamma: &Tensor, grad: &Tensor) -> Result<(Tensor, Tensor)> {
+    fn gradients<T: Element>(&self, z: &Tensor, gamma: &Tensor, grad: &Tensor) -> Result<(Tensor, Tensor)> {
         let columns = columns(&self.0, z.shape())?;
         let (of_z, of_gamma) = host::values::<T, _>(z, |zs| {
             host::values::<T, _>(gamma, |gammas| {
@@ -130,10 +131,6 @@ fn columns(operator: &Propagator, shape: &Shape) -> Result<usize> {
         (n, columns) if n == operator.n() => Ok(columns),
         (n, _) => bail!("an operator of {} nodes cannot propagate {n} rows", operator.n()),
     }
-}
-
-fn float_only<R>() -> Result<R> {
-    bail!("propagation is for {:?} and {:?} only", DType::F32, DType::F64)
 }
 
 #[cfg(test)]
