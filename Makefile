@@ -30,7 +30,7 @@ kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture
 
 lapack: ## Test the second eigen-solver (needs a system LAPACK, such as libopenblas-dev)
-	cargo test -p ppgnn-stages --features lapack evd
+	cargo test -p ppgnn-stages --features lapack eigen
 
 clean-artifacts: ## Show what the store could lose; `ppgnn cache gc --delete` deletes it
 	cargo run --release -- cache gc

@@ -2,6 +2,8 @@
 //!
 //! Run with `cargo bench --bench plan`. Benchmarks inform; no test asserts a time.
 
+#![expect(clippy::expect_used, clippy::print_stdout, reason = "a program for people, not a part of the product")]
+
 use std::time::Instant;
 
 use ppgnn::pipeline::{Overrides, Pipeline};

@@ -26,8 +26,11 @@ impl Stage for Evaluate {
     const NAME: &'static str = "evaluate";
     const ABOUT: &'static str = "Scores a trained model on the parts of every split";
     const VERSION: u32 = 1;
-    const INPUTS: &'static [Slot] =
-        &[Slot::one("trained", Trained::KIND), Slot::one("operator", Operator::KIND), Slot::one("splits", Splits::KIND)];
+    const INPUTS: &'static [Slot] = &[
+        Slot::one("trained", Trained::KIND),
+        Slot::one("operator", Operator::KIND),
+        Slot::one("splits", Splits::KIND),
+    ];
     type Params = Params;
     type Output = Metrics;
 
@@ -152,7 +155,7 @@ mod tests {
     fn inputs_of_different_graphs_are_refused() {
         let parts = splits([Part::Train; 5]);
         let error = evaluate(&trained(), &LABELS[..4], 3, &parts).unwrap_err();
-        assert_eq!(error.to_string(), "`trained` has 5 nodes, but `graph` has 4");
+        assert_eq!(error.to_string(), "`trained` has 5 nodes, but `operator` has 4");
         assert!(evaluate(&trained(), &LABELS, 4, &parts).is_err());
         let two = Splits { parts: vec![parts.parts[0].clone(); 2] };
         let error = evaluate(&trained(), &LABELS, 3, &two).unwrap_err();

@@ -145,7 +145,9 @@ fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bo
     match deleted {
         Some(d) => out.push_str(&format!("deleted {} of {}, {} freed\n", d.count, chosen.len(), bytes_text(d.bytes))),
         None if chosen.is_empty() => out.push_str("nothing to delete\n"),
-        None => out.push_str(&format!("{} could be deleted, {}; say --delete to do it\n", chosen.len(), bytes_text(total))),
+        None => {
+            out.push_str(&format!("{} could be deleted, {}; say --delete to do it\n", chosen.len(), bytes_text(total)))
+        }
     }
     print(&out)?;
     Ok(exit::DONE)

@@ -33,7 +33,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     } else {
         print(&format!(
             "{}: valid; {} points, {} nodes, {} tables\n",
-            args.pipeline.file.display(), pipeline.sweep.points.len(), plan.nodes.len(), plan.tables.len()
+            args.pipeline.file.display(),
+            pipeline.sweep.points.len(),
+            plan.nodes.len(),
+            plan.tables.len()
         ))?;
     }
     Ok(exit::DONE)

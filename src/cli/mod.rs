@@ -74,7 +74,9 @@ pub fn main() -> ExitCode {
 fn start_tracing() {
     let level = std::env::var("PPGNN_LOG").ok().and_then(|text| text.parse::<tracing::Level>().ok());
     if let Some(level) = level {
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+        // A span says how long it was open when it closes: that is where the time went.
+        let spans = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
+        tracing_subscriber::fmt().with_max_level(level).with_span_events(spans).with_writer(std::io::stderr).init();
     }
 }
 

@@ -39,7 +39,11 @@ impl PipelineArgs {
             profile: ppgnn_stages::profile::numeric_profile(),
             digest: &|path| digests.digest(path),
         };
-        Ok(plan::build(&self.pipeline()?, &around)?)
+        let pipeline = tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline())?;
+        let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
+            .in_scope(|| plan::build(&pipeline, &around))?;
+        tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, "planned");
+        Ok(plan)
     }
 
     /// The arguments as a person would type them again, for hints.

@@ -74,6 +74,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let terminal = Terminal::stderr(Style::for_stderr(args.verbose, args.quiet));
     let json_lines = JsonLines::new(log);
+    // Held until the tables are published, so that nothing they need is deleted in between.
+    let _in_use = store.hold()?;
     let report = execute(&plan, &store, &options, &Tee(vec![&terminal, &json_lines]))?;
     let published = publish(&plan, &store, &wanted, args)?;
     let code = exit_code(&report);
@@ -107,11 +109,8 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
             .map(|(ending, format)| Ok((format!("{}.{ending}", named.name), format.write(&read)?.into_bytes())))
             .collect();
         let behind = plan.ancestors(&[named.node]);
-        let needs = plan
-            .iter()
-            .filter(|(id, _)| behind[id.0])
-            .map(|(_, n)| ArtifactRef::new(n.stage.name, n.key))
-            .collect();
+        let needs =
+            plan.iter().filter(|(id, _)| behind[id.0]).map(|(_, n)| ArtifactRef::new(n.stage.name, n.key)).collect();
         run.tables.push(PublishedTable { name: named.name.clone(), key: node.key, needs, files: files? });
         printed.push(Format::Md.write(&read)?);
     }

@@ -86,7 +86,8 @@ fn differences(nearest: &Nearest, plan: &Plan, id: NodeId, store: &Store, depth:
             Difference::Input { slot, before, now } => {
                 let short = |k: &Option<ArtifactKey>| k.map_or("–".to_owned(), |k| k.short());
                 out.push_str(&format!("{indent}input {slot}: {} → {}\n", short(before), short(now)));
-                let input = now.and_then(|now| plan.node(id).inputs.iter().map(|e| e.node).find(|n| plan.node(*n).key == now));
+                let input =
+                    now.and_then(|now| plan.node(id).inputs.iter().map(|e| e.node).find(|n| plan.node(*n).key == now));
                 let (Some(input), Some(before)) = (input, before) else { continue };
                 let Some(manifest) = store.manifest(before, plan.node(input).stage.name) else { continue };
                 let inner = crate::history::differences(&manifest.ingredients, &plan.node(input).ingredients);

@@ -41,8 +41,7 @@ impl<'s> Recall<'s> {
                 entries.sort_by_key(|e| std::cmp::Reverse(self.store.modified(e)));
                 entries.truncate(MOST);
             }
-            let mut manifests: Vec<_> =
-                entries.iter().filter_map(|e| self.store.manifest(&e.key, &e.stage)).collect();
+            let mut manifests: Vec<_> = entries.iter().filter_map(|e| self.store.manifest(&e.key, &e.stage)).collect();
             manifests.sort_by(|a, b| b.created.cmp(&a.created).then(a.key.cmp(&b.key)));
             Rc::new(manifests)
         });

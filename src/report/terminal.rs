@@ -257,7 +257,8 @@ impl Terminal {
 
 impl EventSink for Terminal {
     fn event(&self, event: &Event) {
-        let loud = matches!(event, Event::NodeFailed { .. } | Event::ArtifactDamaged { .. } | Event::Interrupted { .. });
+        let loud =
+            matches!(event, Event::NodeFailed { .. } | Event::ArtifactDamaged { .. } | Event::Interrupted { .. });
         if self.style.quiet && !loud {
             return;
         }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use ppgnn_stages::contract::{ArtifactError, InputDir, Job, Progress, ProgressSink, StageError};
 use serde_json::Value;
 
-use crate::plan::{Node, NodeId, Plan};
+use crate::plan::{FileDigests, Node, NodeId, Plan};
 use crate::store::{ArtifactRef, Claim, Integrity, Made, Opened, Store, StoreError, hint_for, stops_everything};
 
 use super::event::{Event, EventSink, Failure, FailureKind, label};
@@ -74,6 +74,9 @@ impl Work<'_> {
         if let Err(problem) = ran {
             return self.problem(node, &inputs, problem, pending.dir());
         }
+        if let Some(failure) = changed_file(node) {
+            return Ok(Outcome::Failed(failure));
+        }
         let made = Made { node: node.name.clone(), ingredients: node.ingredients.clone(), seconds, threads };
         let committed = pending.commit(made)?;
         let bytes = committed.entry.manifest.bytes();
@@ -115,6 +118,7 @@ impl Work<'_> {
 
     /// Runs the stage in a thread pool of its own size, which nested parallel loops then use as well.
     fn run_stage(&self, node: &Node, inputs: &[InputDir], threads: usize, dir: &Path) -> Result<(), Problem> {
+        let _span = tracing::info_span!("stage", node = node.name, key = %node.key.short(), threads).entered();
         // As much stack as a main thread has: numerical code may recurse.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
         let pool = pool.map_err(|e| Problem::Threads(e.to_string()))?;
@@ -191,6 +195,20 @@ impl ProgressSink for Forward<'_> {
         let (node, key) = label(self.node);
         self.sink.event(&Event::NodeProgress { node, key, progress: progress.clone() });
     }
+}
+
+/// Looks again at the files outside the store that a stage has read: the key was made from what they held at planning.
+fn changed_file(node: &Node) -> Option<Failure> {
+    let digests = FileDigests::default();
+    let changed = node.params.files().find(|(param, path)| {
+        let planned = node.ingredients.params.get(*param).and_then(|digest| digest.get("blake3"));
+        digests.digest(path).ok().as_deref() != planned.and_then(Value::as_str)
+    });
+    changed.map(|(_, path)| Failure {
+        kind: FailureKind::Data,
+        errors: vec![format!("`{}` changed since the run was planned", path.display())],
+        hint: Some("run again when nothing writes to it any more".to_owned()),
+    })
 }
 
 fn store_failure(error: &StoreError) -> Failure {

@@ -17,7 +17,8 @@ use super::clock;
 use super::error::{StoreError, io_error};
 use super::inspect::{Care, Inspection, read_manifest};
 use super::layout::{
-    ArtifactRef, FOLDERS, MANIFEST, OBJECTS, QUARANTINE, RUNS, STORE_FILE, TMP, ensure_folder, folders, plain, sync_folder, unused,
+    ArtifactRef, FOLDERS, MANIFEST, OBJECTS, QUARANTINE, RUNS, STORE_FILE, TMP, ensure_folder, folders, plain,
+    sync_folder, unused,
 };
 use super::manifest::Manifest;
 

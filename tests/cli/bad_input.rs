@@ -69,3 +69,29 @@ stages:
     let moved = project.run(&["run", "f.yaml", "--json"]).exit(0).json();
     assert_eq!(moved["cached"], 2);
 }
+
+#[test]
+fn a_file_that_changes_after_planning_is_refused() {
+    use ppgnn::pipeline::{Overrides, Pipeline};
+    use ppgnn::plan::{FileDigests, Surroundings, build};
+    use ppgnn::run::{FailureKind, RunOptions, execute};
+    let text = "{ppgnn: 1, name: f, stages: {load: {params: {format: heterophilous-npz, path: graph.npz}}}}";
+    let project = Project::new().file("f.yaml", text);
+    let mut bytes = include_bytes!("../fixtures/graph.npz").to_vec();
+    project.write("graph.npz", &bytes);
+    let pipeline = Pipeline::load(&project.path("f.yaml"), &Overrides::default(), ppgnn_stages::STAGES).unwrap();
+    let digests = FileDigests::default();
+    let around = Surroundings { stages: ppgnn_stages::STAGES, profile: "any".into(), digest: &|p| digests.digest(p) };
+    let plan = build(&pipeline, &around).unwrap();
+    // A comment at the end of a zip file changes its digest and nothing else.
+    let end = bytes.len();
+    bytes[end - 2] = 1;
+    bytes.push(b'!');
+    project.write("graph.npz", &bytes);
+    let store = ppgnn::store::Store::open(&project.path("artifacts")).unwrap();
+    let never = std::sync::atomic::AtomicBool::new(false);
+    let options = RunOptions { targets: plan.leaves(), cores: 1, fail_fast: false, force: vec![], cancel: &never };
+    let report = execute(&plan, &store, &options, &ppgnn::report::Tee(vec![])).unwrap();
+    assert!(report.failed_by(FailureKind::Data), "{report:?}");
+    assert!(store.entries(None).unwrap().is_empty());
+}

@@ -13,7 +13,8 @@ fn every_path_in_the_documents_exists() {
     for document in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"] {
         let text = std::fs::read_to_string(root().join(document)).unwrap();
         let words = text.split('`').skip(1).step_by(2);
-        let paths = words.filter(|w| ["src/", "stages/", "tests/", "pipelines/", "benches/"].iter().any(|p| w.starts_with(p)));
+        let paths =
+            words.filter(|w| ["src/", "stages/", "tests/", "pipelines/", "benches/"].iter().any(|p| w.starts_with(p)));
         let mut checked = 0;
         for path in paths.filter(|p| !p.contains(['<', '*', ' ', '{'])) {
             assert!(root().join(path).exists(), "{document} names `{path}`, which does not exist");

@@ -27,6 +27,7 @@ fn every_command_is_understood() {
     let project = Project::new();
     let quickstart = include_str!("../../pipelines/quickstart.yaml");
     project.write("pipelines/quickstart.yaml", quickstart);
+    project.run(&["run", "pipelines/quickstart.yaml", "--profile", "quick"]).exit(0);
     let mut commands = 0;
     for block in blocks("console") {
         for line in block.lines().filter_map(|l| l.strip_prefix("$ ppgnn ")) {
@@ -47,7 +48,14 @@ fn every_command_is_understood() {
 fn every_exit_code_is_documented() {
     use ppgnn::cli::exit;
     for code in [
-        exit::DONE, exit::UNEXPECTED, exit::USAGE, exit::INVALID, exit::DATA, exit::FAILED, exit::STORE, exit::INTERRUPTED,
+        exit::DONE,
+        exit::UNEXPECTED,
+        exit::USAGE,
+        exit::INVALID,
+        exit::DATA,
+        exit::FAILED,
+        exit::STORE,
+        exit::INTERRUPTED,
     ] {
         assert!(README.contains(&format!("| {code} |")), "exit code {code} is not in the README");
     }

@@ -48,7 +48,12 @@ impl Pinned {
         let mut pins = BTreeMap::new();
         for node in self.plan["nodes"].as_array().unwrap() {
             let ingredients = &self.manifest(node)["ingredients"];
-            let mut name = format!("{} {}@{}", node["id"].as_str().unwrap(), ingredients["stage"].as_str().unwrap(), ingredients["version"]);
+            let mut name = format!(
+                "{} {}@{}",
+                node["id"].as_str().unwrap(),
+                ingredients["stage"].as_str().unwrap(),
+                ingredients["version"]
+            );
             if let Some(variant) = ingredients["variant"].as_object() {
                 write!(name, " {}@{}", variant["name"].as_str().unwrap(), variant["version"]).unwrap();
             }
@@ -132,7 +137,11 @@ fn every_stage_model_and_format_gives_its_pinned_bytes() {
 fn no_stage_model_or_format_is_without_a_pin() {
     let fixture = include_str!("../fixtures/pins.yaml");
     for stage in ppgnn_stages::STAGES.iter().filter(|s| s.name != "tabulate") {
-        assert!(fixture.contains(&format!("  {}:", stage.name)), "no stage `{}` in tests/fixtures/pins.yaml", stage.name);
+        assert!(
+            fixture.contains(&format!("  {}:", stage.name)),
+            "no stage `{}` in tests/fixtures/pins.yaml",
+            stage.name
+        );
         for variant in stage.variants() {
             assert!(fixture.contains(variant.name), "no `{}` in tests/fixtures/pins.yaml", variant.name);
         }
