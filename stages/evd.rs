@@ -46,7 +46,15 @@ impl Default for Params {
     }
 }
 
-impl params::Params for Params {}
+impl params::Params for Params {
+    fn check(&self) -> Result<(), Vec<params::Problem>> {
+        if self.solver == Solver::Lapack && !cfg!(feature = "lapack") {
+            let problem = params::Problem::value("solver", "`solver`: this build has no LAPACK solver");
+            return Err(vec![problem.with_help("use `dense`, or build with `--features lapack`")]);
+        }
+        Ok(())
+    }
+}
 
 /// The stage.
 pub struct Evd;

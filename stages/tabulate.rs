@@ -50,6 +50,9 @@ pub struct CellSpec {
     pub column: usize,
     /// Configurations it may show, each as the places of its runs in the slot `metrics`, from 0.
     pub candidates: Vec<Vec<usize>>,
+    /// What each candidate is called, where there are several.
+    #[serde(default)]
+    pub labels: Vec<String>,
 }
 
 impl Default for Params {
@@ -82,13 +85,14 @@ impl params::Params for Params {
             let message = "a cell has several candidates, but nothing says how to pick one";
             problems.push(Problem::value("pick", message).with_help(known));
         }
-        for (i, cell) in self.cells.iter().enumerate() {
-            let place = (cell.row, cell.column);
+        let mut places = std::collections::HashSet::new();
+        for cell in &self.cells {
+            let is_new = places.insert((cell.row, cell.column));
             let fault = if cell.row >= self.rows.len() || cell.column >= self.columns.len() {
                 Some("is outside of `rows` and `columns`")
             } else if cell.candidates.is_empty() || cell.candidates.iter().any(Vec::is_empty) {
                 Some("has no runs")
-            } else if self.cells[..i].iter().any(|c| (c.row, c.column) == place) {
+            } else if !is_new {
                 Some("is given twice")
             } else {
                 None
@@ -147,8 +151,8 @@ fn table(params: &Params, runs: &[Run]) -> Result<Table, StageError> {
 
 fn cell(params: &Params, spec: &CellSpec, runs: &[Run]) -> Result<Cell, StageError> {
     let picked = match params.pick {
-        Some(metric) => Some(pick(metric, spec, runs)?),
-        None => None,
+        Some(metric) if spec.candidates.len() > 1 => Some(pick(metric, spec, runs)?),
+        _ => None,
     };
     let chosen = picked.as_ref().map_or(0, |p| p.chosen);
     let candidate = spec.candidates.get(chosen).map_or(&[][..], Vec::as_slice);
@@ -171,7 +175,8 @@ fn pick(metric: Metric, spec: &CellSpec, runs: &[Run]) -> Result<Picked, StageEr
         if best.is_none_or(|(_, most)| worth > most) {
             best = Some((i, worth));
         }
-        candidates.push(Candidate { runs: keys, pick: mean });
+        let label = spec.labels.get(i).cloned().unwrap_or_default();
+        candidates.push(Candidate { label, runs: keys, pick: mean });
     }
     Ok(Picked { metric, chosen: best.map_or(0, |(i, _)| i), candidates })
 }
@@ -190,11 +195,11 @@ fn pooled(
             StageError::unusable(what, format!("`metrics` has {} runs, counted from 0", runs.len()))
         })?;
         keys.push(key.clone());
-        values.extend(metrics.splits.iter().map(|s| metric.of(s)));
+        values.extend(metrics.splits.iter().filter(|s| metric.nodes(s) > 0).map(|s| metric.of(s)));
     }
     if values.is_empty() {
-        let what = format!("the runs of row {} and column {} have no splits", spec.row, spec.column);
-        return Err(StageError::unusable(what, "evaluate at least one split"));
+        let what = format!("no split of the runs of row {} and column {} has nodes to score", spec.row, spec.column);
+        return Err(StageError::unusable(what, "check the masks of the splits, or show another metric"));
     }
     Ok((keys, values))
 }
@@ -229,7 +234,7 @@ mod tests {
     }
 
     fn spec(row: usize, column: usize, candidates: &[&[usize]]) -> CellSpec {
-        CellSpec { row, column, candidates: candidates.iter().map(|c| c.to_vec()).collect() }
+        CellSpec { row, column, candidates: candidates.iter().map(|c| c.to_vec()).collect(), labels: vec![] }
     }
 
     #[test]

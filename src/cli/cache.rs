@@ -56,6 +56,15 @@ enum Command {
     },
 }
 
+impl Args {
+    /// Whether stdout must end with one JSON object.
+    pub(super) fn wants_json(&self) -> bool {
+        match &self.command {
+            Command::Ls { json, .. } | Command::Verify { json, .. } | Command::Gc { json, .. } => *json,
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     match &args.command {
@@ -114,12 +123,17 @@ fn verify(store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
     if count == 0 {
         return Ok(exit::DONE);
     }
-    note("hint: the next run sets damaged artifacts aside and computes them again");
+    note("hint: a run that needs a damaged artifact sets it aside and computes it again");
     Ok(exit::DATA)
 }
 
 fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
-    let store = if really { store.open()? } else { store.look()? };
+    let looked = store.look()?;
+    if !looked.is_store() {
+        let message = format!("`{}` is not an artifact store", store.artifacts.display());
+        return Err(Failure::new(exit::STORE, message, Some("name the folder with --artifacts")));
+    }
+    let store = if really { store.open()? } else { looked };
     let chosen = choose(&store, older_than)?;
     let total: u64 = chosen.iter().map(|p| p.bytes).sum();
     let describe = |what: &Leftover| match what {

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
+use serde_json::{Value, json};
 
 use super::{exit, note};
 use crate::pipeline::PipelineError;
@@ -13,6 +14,8 @@ use crate::store::StoreError;
 pub struct Failure {
     code: u8,
     text: String,
+    /// Problems with a pipeline, each with its place.
+    problems: Vec<Value>,
 }
 
 impl Failure {
@@ -22,7 +25,7 @@ impl Failure {
         if let Some(hint) = hint {
             text.push_str(&format!("\nhint: {hint}"));
         }
-        Self { code, text }
+        Self { code, text, problems: Vec::new() }
     }
 
     /// Wrong usage.
@@ -33,6 +36,11 @@ impl Failure {
     /// Something that should not happen.
     pub fn unexpected(message: impl AsRef<str>) -> Self {
         Self::new(exit::UNEXPECTED, message, None)
+    }
+
+    /// Returns it for `--json`.
+    pub fn json(&self) -> Value {
+        json!({"version": 1, "exit-code": self.code, "error": self.text.trim_end(), "problems": self.problems})
     }
 
     /// Shows it on stderr and returns the exit code.
@@ -57,7 +65,11 @@ impl From<PipelineError> for Failure {
         let count = error.problems.len();
         let plural = if count == 1 { "" } else { "s" };
         text.push_str(&format!("error: {count} problem{plural}; nothing was run"));
-        Self { code: if error.is_data() { exit::DATA } else { exit::INVALID }, text }
+        let problems = error.problems.iter().map(|problem| {
+            let (file, line, column) = error.sources.position(&problem.span);
+            json!({"file": file, "line": line, "column": column, "message": problem.message, "help": problem.help})
+        });
+        Self { code: if error.is_data() { exit::DATA } else { exit::INVALID }, problems: problems.collect(), text }
     }
 }
 

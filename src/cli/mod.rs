@@ -55,7 +55,9 @@ enum Command {
 /// Parses the command line, does what it says and returns the exit code.
 pub fn main() -> ExitCode {
     start_tracing();
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    let json = command.wants_json();
+    let outcome = match command {
         Command::Run(args) => run::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Why(args) => why::run(&args),
@@ -67,17 +69,44 @@ pub fn main() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
-    ExitCode::from(outcome.unwrap_or_else(|failure: Failure| failure.show()))
+    ExitCode::from(outcome.unwrap_or_else(|failure: Failure| {
+        if json {
+            // If stdout is gone, the message on stderr and the exit code remain.
+            let _ = print_json(&failure.json());
+        }
+        failure.show()
+    }))
 }
 
-/// Diagnostics for developers: `PPGNN_LOG=debug` shows what happens inside, on stderr.
-fn start_tracing() {
-    let level = std::env::var("PPGNN_LOG").ok().and_then(|text| text.parse::<tracing::Level>().ok());
-    if let Some(level) = level {
-        // A span says how long it was open when it closes: that is where the time went.
-        let spans = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
-        tracing_subscriber::fmt().with_max_level(level).with_span_events(spans).with_writer(std::io::stderr).init();
+impl Command {
+    /// Whether stdout must end with one JSON object, whatever happens.
+    fn wants_json(&self) -> bool {
+        match self {
+            Self::Run(args) => args.json,
+            Self::Plan(args) => args.json,
+            Self::Why(args) => args.json,
+            Self::Check(args) => args.json,
+            Self::Cache(args) => args.wants_json(),
+            Self::List(args) => args.json,
+            Self::Dag(_) | Self::Table(_) | Self::Schema(_) | Self::Completions(_) => false,
+        }
     }
+}
+
+/// Diagnostics for developers: `PPGNN_LOG=info` says how long each part took, `debug` and `trace` say more, on stderr.
+fn start_tracing() {
+    let Some(wish) = std::env::var("PPGNN_LOG").ok().filter(|wish| !wish.is_empty()) else { return };
+    let Ok(level) = wish.parse::<tracing::Level>() else {
+        return note(&format!("warning: PPGNN_LOG is `{wish}`, expected error, warn, info, debug or trace"));
+    };
+    // A span says how long it was open when it closes: that is where the time went.
+    let spans = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_span_events(spans)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(std::io::stderr)
+        .init();
 }
 
 /// Writes a result to stdout. A reader that stopped reading is not an error.

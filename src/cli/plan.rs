@@ -29,7 +29,7 @@ pub struct Args {
     store: StoreArgs,
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// Runs the command.
@@ -130,7 +130,8 @@ pub(super) fn shown(side: &Option<serde_json::Value>) -> String {
 }
 
 fn total(rows: &[Row]) -> f64 {
-    rows.iter().filter_map(|r| r.seconds).sum()
+    // Starting from zero: the sum of nothing is −0.
+    rows.iter().filter_map(|r| r.seconds).fold(0.0, |sum, s| sum + s)
 }
 
 fn text(plan: &Plan, rows: &[Row]) -> String {

@@ -17,7 +17,7 @@ pub struct PipelineArgs {
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
     /// Set a value, such as `train.lr=0.05` or `datasets.mine.nodes=500`; may be repeated
-    #[arg(long = "set", value_name = "PATH=VALUE")]
+    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = setting)]
     pub set: Vec<String>,
 }
 
@@ -28,6 +28,9 @@ impl PipelineArgs {
 
     /// Reads the pipeline.
     pub fn pipeline(&self) -> Result<Pipeline, Failure> {
+        if let Err(error) = std::fs::File::open(&self.file) {
+            return Err(Failure::usage(format!("cannot read `{}`: {error}", self.file.display()), None));
+        }
         Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES)?)
     }
 
@@ -77,4 +80,9 @@ impl StoreArgs {
     pub fn look(&self) -> Result<Store, Failure> {
         Ok(Store::open_existing_read_only(&self.artifacts)?)
     }
+}
+
+fn setting(text: &str) -> Result<String, String> {
+    let named = text.split_once('=').is_some_and(|(path, _)| !path.is_empty());
+    if named { Ok(text.to_owned()) } else { Err("expected `path=value`, such as `train.lr=0.05`".into()) }
 }

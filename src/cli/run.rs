@@ -44,7 +44,7 @@ pub struct Args {
     store: StoreArgs,
     /// Print one JSON object at the end in place of the tables
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Show a line for every node, reused ones too
     #[arg(short, long)]
     verbose: bool,
@@ -118,7 +118,7 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
         return Ok(Vec::new());
     }
     let names: Vec<String> = run.tables.iter().flat_map(|t| t.files.iter().map(|(name, _)| name.clone())).collect();
-    let folder = store.publish(&plan.pipeline, plan.profile.as_deref(), run)?;
+    let folder = store.publish(&plan.pipeline, beside(plan, &args.pipeline.set).as_deref(), run)?;
     if !args.json {
         print(&printed.join("\n"))?;
     }
@@ -126,6 +126,23 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
         note(&format!("Published {} in {}", names.join(", "), folder.display()));
     }
     Ok(names.iter().map(|n| folder.join(n).display().to_string()).collect())
+}
+
+/// The folder beside the pipeline's own results for a run that was changed on the command line: named by profile and
+/// `--set` options, so that it never takes the place of what the file alone gives.
+fn beside(plan: &Plan, set: &[String]) -> Option<String> {
+    let words: Vec<&str> = plan.profile.iter().map(String::as_str).chain(set.iter().map(String::as_str)).collect();
+    if words.is_empty() {
+        return None;
+    }
+    let fine = |c: char| if c.is_alphanumeric() || "-_.=+".contains(c) { c } else { '_' };
+    let whole = words.join(",");
+    let name: String = words.iter().map(|w| w.chars().map(fine).collect::<String>()).collect::<Vec<_>>().join(",");
+    if name.len() <= 80 && !name.starts_with('.') {
+        return Some(name);
+    }
+    let short: String = name.trim_start_matches('.').chars().take(60).collect();
+    Some(format!("{short}-{}", &blake3::hash(whole.as_bytes()).to_hex()[..8]))
 }
 
 fn exit_code(report: &RunReport) -> u8 {

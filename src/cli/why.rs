@@ -27,7 +27,7 @@ pub struct Args {
     store: StoreArgs,
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// How many nodes a vague word may mean before only the first ones are explained.

@@ -3,17 +3,20 @@
 //! Axes form a grid; axes named together under `zip` advance together. `exclude` drops points of the grid; `include`
 //! adds points, where an axis it leaves out takes all its values. `when` sets parameters on some points only.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ppgnn_stages::params::nearest_help;
 
 use super::document::Setting;
-use super::file::{AxisEntry, AxisValue, Match, SweepEntry, label};
+use super::file::{AxisEntry, AxisValue, Match, SweepEntry, WhenEntry, label};
 use super::problem::Problems;
 use super::yaml::{Key, Node};
 
 /// More points than this are a mistake in the file, not an experiment.
 const MOST_POINTS: usize = 1_000_000;
+
+/// How the value of an axis is called at points that it does not apply to.
+pub const ABSENT: &str = "–";
 
 /// An axis as meant.
 #[derive(Clone, Debug)]
@@ -29,12 +32,16 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Returns how a value appears in a node's name: `lr=0.1` for numbers, the bare label for words.
-    pub fn tag(&self, value: usize) -> String {
+    /// Returns how a value appears in a node's name: `lr=0.1` for numbers, the bare label for words; `None` where the
+    /// axis does not apply.
+    pub fn tag(&self, value: usize) -> Option<String> {
         let label = &self.values[value].label;
+        if label == ABSENT {
+            return None;
+        }
         let is_word = self.path.is_none() || label.chars().next().is_some_and(char::is_alphabetic);
         let bare = is_word && !["true", "false", "null"].contains(&label.as_str());
-        if bare { label.clone() } else { format!("{}={label}", self.short) }
+        Some(if bare { label.clone() } else { format!("{}={label}", self.short) })
     }
 }
 
@@ -66,6 +73,15 @@ impl Sweep {
             points: Vec::new(),
             when: Vec::new(),
         };
+        // Axes of some points only stand behind the others; elsewhere they have no value.
+        let mut conditional = Vec::new();
+        for (at, when) in entry.when.iter().enumerate() {
+            for extra in &when.axes {
+                conditional.push((at, sweep.axes.len()));
+                sweep.axes.push(axis(extra.clone(), forced));
+            }
+        }
+        sweep.refuse_conflicts(&entry.when, problems);
         let Some(groups) = sweep.groups(&entry.zip, problems) else { return sweep };
         let size = groups.iter().map(|g| sweep.axes[g[0]].values.len()).try_fold(1usize, usize::checked_mul);
         if size.is_none_or(|n| n > MOST_POINTS) {
@@ -95,15 +111,49 @@ impl Sweep {
                 named.unwrap_or_else(|| (0..grid_sizes[axis]).collect())
             }));
         }
-        let mut seen = HashSet::new();
-        points.retain(|p| seen.insert(p.clone()));
-        sweep.points = points;
         sweep.when = entry
             .when
             .into_iter()
-            .map(|(matches, settings)| When { matches: sweep.matches(&matches, problems), settings })
+            .map(|w| When { matches: sweep.matches(&w.matches, problems), settings: w.settings })
             .collect();
+        for (when, at) in conditional {
+            let none = sweep.axes[at].values.len();
+            let matches = &sweep.when[when].matches;
+            points.iter_mut().filter(|p| !holds(matches, p)).for_each(|p| p[at] = none);
+            sweep.axes[at].values.push(AxisValue { label: ABSENT.into(), settings: Vec::new() });
+        }
+        let mut seen = HashSet::new();
+        points.retain(|p| seen.insert(p.clone()));
+        sweep.points = points;
         sweep
+    }
+
+    /// A label must be true: no two axes may set one parameter, and `when` may not change what an axis is about.
+    fn refuse_conflicts(&self, when: &[WhenEntry], problems: &mut Problems) {
+        let mut owners: HashMap<(&str, &str), &str> = HashMap::new();
+        for axis in &self.axes {
+            let mut own: Vec<_> = axis.values.iter().flat_map(|v| &v.settings).collect();
+            own.sort_by_key(|s| (&s.stage, &s.param));
+            own.dedup_by_key(|s| (&s.stage, &s.param));
+            for setting in own {
+                if let Some(other) = owners.insert((&setting.stage, &setting.param), &axis.name) {
+                    let message =
+                        format!("axes `{other}` and `{}` both set `{}.{}`", axis.name, setting.stage, setting.param);
+                    problems.add(&setting.span, message, Some("let one axis set it".into()));
+                }
+            }
+        }
+        for setting in when.iter().flat_map(|w| &w.settings) {
+            let swept = |a: &&Axis| a.path.as_ref().is_some_and(|(s, p)| *s == setting.stage && *p == setting.param);
+            if let Some(axis) = self.axes.iter().find(swept) {
+                let message = format!("`{}.{}` is what axis `{}` varies", setting.stage, setting.param, axis.name);
+                problems.add(
+                    &setting.span,
+                    message,
+                    Some("leave points out with `exclude`, or add them with `include`".into()),
+                );
+            }
+        }
     }
 
     /// Finds an axis by its name or, where no other shares it, by the last part of its name.

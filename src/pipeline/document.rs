@@ -45,6 +45,8 @@ pub struct Document {
     pub forced: Vec<Setting>,
     /// The profile that was merged in.
     pub profile: Option<String>,
+    /// All profiles there are.
+    pub profiles: Vec<String>,
 }
 
 /// Reads a file and merges what it extends and what the command line adds.
@@ -58,6 +60,7 @@ pub fn load(path: &Path, overrides: &Overrides, sources: &mut Sources) -> Result
         problems.finish(sources)?;
         return Err(PipelineError { problems: Vec::new(), sources: sources.clone() });
     };
+    let profiles = names(root.get("profiles"));
     if let Some(name) = &overrides.profile {
         root = apply_profile(root, name, sources, &mut problems);
     }
@@ -66,7 +69,7 @@ pub fn load(path: &Path, overrides: &Overrides, sources: &mut Sources) -> Result
         apply_set(&mut root, option, &mut forced, sources, &mut problems);
     }
     problems.finish(sources)?;
-    Ok(Document { root, forced, profile: overrides.profile.clone() })
+    Ok(Document { root, forced, profile: overrides.profile.clone(), profiles })
 }
 
 /// Reads a file and, below it, the one it extends.
@@ -79,7 +82,8 @@ fn read_chain(
 ) -> Option<Node> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+        // Some editors begin a file with a byte-order mark.
+        Ok(text) => text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_owned),
         Err(error) => {
             let own = Span { source: sources.add(path.display().to_string(), folder, ""), range: 0..0 };
             problems.add(named_at.unwrap_or(&own), format!("cannot read `{}`: {error}", path.display()), None);
@@ -159,8 +163,7 @@ fn merge(base: Node, over: Node) -> Node {
 }
 
 fn apply_profile(root: Node, name: &str, sources: &mut Sources, problems: &mut Problems) -> Node {
-    let known: Vec<String> =
-        root.get("profiles").map(|p| p.entries().iter().map(|(k, _)| k.name.clone()).collect()).unwrap_or_default();
+    let known = names(root.get("profiles"));
     let Some(profile) = root.get("profiles").and_then(|p| p.get(name)).cloned() else {
         let span = Span { source: sources.add("--profile", Path::new("."), name), range: 0..name.len() };
         let help = if known.is_empty() {
@@ -177,6 +180,11 @@ fn apply_profile(root: Node, name: &str, sources: &mut Sources, problems: &mut P
         }
     }
     merge(root, profile)
+}
+
+/// The names in a mapping.
+fn names(node: Option<&Node>) -> Vec<String> {
+    node.map(|n| n.entries().iter().map(|(k, _)| k.name.clone()).collect()).unwrap_or_default()
 }
 
 /// Applies one `--set path=value`.
@@ -196,8 +204,7 @@ fn apply_set(root: &mut Node, option: &str, forced: &mut Vec<Setting>, sources: 
         return;
     }
     if !set_path(root, path, &at, value) {
-        let stages: Vec<String> =
-            root.get("stages").map(|s| s.entries().iter().map(|(k, _)| k.name.clone()).collect()).unwrap_or_default();
+        let stages = names(root.get("stages"));
         let help = format!(
             "a path starts with a stage ({}), or with `datasets`, `sweep` or `tables`",
             list(stages.iter().map(String::as_str))

@@ -2,6 +2,8 @@
 //!
 //! Reading is by hand and not by `serde`, because a person should see every mistake at once, each at its place.
 
+use std::collections::HashSet;
+
 use ppgnn_stages::params::{describe, list, nearest_help};
 use serde_json::Value;
 
@@ -48,7 +50,7 @@ pub struct AxisValue {
 }
 
 /// An axis of the sweep.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AxisEntry {
     /// Its name; `stage.param` where it varies one parameter.
     pub name: Key,
@@ -72,8 +74,19 @@ pub struct SweepEntry {
     pub include: Vec<(Span, Vec<Match>)>,
     /// Points to leave out of the grid.
     pub exclude: Vec<Vec<Match>>,
-    /// Parameters that apply only to some points.
-    pub when: Vec<(Vec<Match>, Vec<Setting>)>,
+    /// Parameters and axes that apply only to some points.
+    pub when: Vec<WhenEntry>,
+}
+
+/// What applies only to some points, as written.
+#[derive(Debug, Default)]
+pub struct WhenEntry {
+    /// The points.
+    pub matches: Vec<Match>,
+    /// What to set there.
+    pub settings: Vec<Setting>,
+    /// Axes that only these points have.
+    pub axes: Vec<AxisEntry>,
 }
 
 /// A table, as written.
@@ -224,11 +237,20 @@ impl Reader<'_> {
         self.only(node, &["axes", "zip", "include", "exclude", "when"], "a sweep");
         self.map(Some(node));
         let axes = self.map(node.get("axes")).iter().map(|(k, n)| self.axis(k, n)).collect();
-        let zip = self.list(node.get("zip")).iter().map(|n| self.texts(Some(n))).collect();
+        let zip = self.list(node.get("zip")).iter().map(|n| self.zipped(n)).collect();
         let include = self.list(node.get("include")).iter().map(|n| (n.span.clone(), self.matches(Some(n)))).collect();
         let exclude = self.list(node.get("exclude")).iter().map(|n| self.matches(Some(n))).collect();
         let when = self.list(node.get("when")).iter().map(|n| self.when(n)).collect();
         SweepEntry { axes, zip, include, exclude, when }
+    }
+
+    fn zipped(&mut self, node: &Node) -> Vec<Key> {
+        if !matches!(node.data, Data::List(_)) {
+            let help = Some("write groups: `zip: [[first.axis, second.axis]]`".into());
+            self.problems.add(&node.span, "expected a group of axes that advance together", help);
+            return Vec::new();
+        }
+        self.texts(Some(node))
     }
 
     fn axis(&mut self, name: &Key, node: &Node) -> AxisEntry {
@@ -271,8 +293,9 @@ impl Reader<'_> {
         if values.is_empty() {
             self.problems.add(&node.span, format!("axis `{}` has no values", name.name), None);
         }
-        for (i, value) in values.iter().enumerate() {
-            if values[..i].iter().any(|v| v.label == value.label) {
+        let mut labels = HashSet::new();
+        for value in values {
+            if !labels.insert(&value.label) {
                 self.problems.add(
                     &node.span,
                     format!("axis `{}` has the value `{}` twice", name.name, value.label),
@@ -308,19 +331,27 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn when(&mut self, node: &Node) -> (Vec<Match>, Vec<Setting>) {
-        self.only(node, &["match", "set"], "an entry of `when`");
-        for field in ["match", "set"] {
-            if node.get(field).is_none() {
-                let help = Some("write `{match: {axis: value}, set: {stage.parameter: value}}`".into());
-                self.problems.add(&node.span, format!("missing `{field}`"), help);
-            }
+    fn when(&mut self, node: &Node) -> WhenEntry {
+        self.only(node, &["match", "set", "axes"], "an entry of `when`");
+        let help = || Some("write `{match: {axis: value}, set: {stage.parameter: value}}`".into());
+        if node.get("match").is_none() {
+            self.problems.add(&node.span, "missing `match`", help());
         }
-        (self.matches(node.get("match")), self.settings(node.get("set")))
+        if node.get("set").is_none() && node.get("axes").is_none() {
+            self.problems.add(&node.span, "missing `set` or `axes`", help());
+        }
+        WhenEntry {
+            matches: self.matches(node.get("match")),
+            settings: self.settings(node.get("set")),
+            axes: self.map(node.get("axes")).iter().map(|(k, n)| self.axis(k, n)).collect(),
+        }
     }
 
     fn table(&mut self, name: &Key, node: &Node) -> TableEntry {
         self.file_name(name);
+        if name.name == "published" {
+            self.problems.add(&name.span, "`published` is the name of the record beside the tables", None);
+        }
         const OWN: [&str; 5] = ["rows", "columns", "pool", "from", "where"];
         const PASSED_ON: [&str; 5] = ["title", "metric", "pick", "std", "digits"];
         let known: Vec<&str> = OWN.into_iter().chain(PASSED_ON).collect();

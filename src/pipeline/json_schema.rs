@@ -28,6 +28,11 @@ pub fn json_schema(stages: &'static [StageDef]) -> Value {
         "description": "Values for parameters, named `stage.parameter`",
         "propertyNames": {"pattern": "^[^.]+\\..+$"},
     });
+    let axes = json!({
+        "type": "object",
+        "description": "`stage.parameter: [values]`, or a name with labelled settings",
+        "additionalProperties": {"oneOf": [{"type": "array"}, {"type": "object", "additionalProperties": settings}]},
+    });
     let matches = json!({"type": "object", "description": "Axis, and the value or values of it that match"});
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -56,24 +61,22 @@ pub fn json_schema(stages: &'static [StageDef]) -> Value {
                 "description": "Axes and the points they span",
                 "additionalProperties": false,
                 "properties": {
-                    "axes": {
-                        "type": "object",
-                        "description": "`stage.parameter: [values]`, or a name with labelled settings",
-                        "additionalProperties": {
-                            "oneOf": [{"type": "array"}, {"type": "object", "additionalProperties": settings}],
-                        },
+                    "axes": axes,
+                    "zip": {
+                        "type": "array",
+                        "items": {"type": "array", "items": {"type": "string"}},
+                        "description": "Groups of axes that advance together",
                     },
-                    "zip": {"type": "array", "items": words, "description": "Groups of axes that advance together"},
                     "include": {"type": "array", "items": matches, "description": "Points beside the grid"},
                     "exclude": {"type": "array", "items": matches, "description": "Points to leave out of the grid"},
                     "when": {
                         "type": "array",
-                        "description": "Parameters that apply only to some points",
+                        "description": "Parameters and axes that apply only to some points",
                         "items": {
                             "type": "object",
-                            "required": ["match", "set"],
+                            "required": ["match"],
                             "additionalProperties": false,
-                            "properties": {"match": matches, "set": settings},
+                            "properties": {"match": matches, "set": settings, "axes": axes},
                         },
                     },
                 },

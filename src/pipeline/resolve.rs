@@ -35,6 +35,8 @@ pub struct Pipeline {
     pub name: String,
     /// The profile that was merged in.
     pub profile: Option<String>,
+    /// Names of the profiles that the file has.
+    pub profiles: Vec<String>,
     /// Data sets by name.
     pub datasets: Vec<(Key, Node)>,
     /// Stages, inputs before the stages that need them.
@@ -76,6 +78,7 @@ impl Pipeline {
         Ok(Self {
             name: file.name,
             profile: document.profile,
+            profiles: document.profiles,
             datasets: file.datasets,
             stages: uses,
             sweep,

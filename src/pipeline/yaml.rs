@@ -3,6 +3,8 @@
 //! `serde_yaml` reads the values and is the judge of syntax; an event parser over the same text says where each value
 //! stands, which `serde_yaml` does not tell. Nothing after this file knows YAML.
 
+use std::collections::HashSet;
+
 use saphyr_parser::{Event, Parser, Span as Marks};
 use serde_json::{Map, Number, Value};
 
@@ -157,10 +159,11 @@ impl Locator {
             }
             Event::MappingStart(..) => {
                 let mut entries: Vec<(Key, Places)> = Vec::new();
+                let mut names = HashSet::new();
                 while let Some((event, marks)) = rest.next().filter(|(e, _)| *e != Event::MappingEnd) {
                     let name = if let Event::Scalar(text, ..) = &event { text.to_string() } else { String::new() };
                     let key = Key { name, span: self.place(event, marks, rest, problems).span().clone() };
-                    if entries.iter().any(|(k, _)| k.name == key.name) {
+                    if !names.insert(key.name.clone()) {
                         problems.add(
                             &key.span,
                             format!("`{}` is there twice", key.name),
@@ -211,9 +214,11 @@ fn join(value: serde_yaml::Value, places: &Places, problems: &mut Problems) -> O
             let inner = if let Places::Map(_, inner) = places { inner.as_slice() } else { &[] };
             let leaf = Places::Leaf(span.clone());
             let mut joined = Vec::new();
-            for (name, value) in entries {
+            for (i, (name, value)) in entries.into_iter().enumerate() {
                 let name = text_of(&name, &span, problems)?;
-                let place = inner.iter().find(|(k, _)| k.name == name);
+                // Only a merge key can have moved an entry from its place.
+                let near = inner.get(i).filter(|(k, _)| k.name == name);
+                let place = near.or_else(|| inner.iter().find(|(k, _)| k.name == name));
                 let key_span = place.map_or(&span, |(k, _)| &k.span).clone();
                 let node = join(value, place.map_or(&leaf, |(_, p)| p), problems)?;
                 joined.push((Key { name, span: key_span }, node));

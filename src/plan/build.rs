@@ -45,6 +45,7 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
         }
         of_points.push(made);
     }
+    builder.check_unused_datasets();
     let unshared = pipeline.sweep.points.len() * pipeline.stages.len() + pipeline.tables.len();
     let mut tables = Vec::new();
     for table in &pipeline.tables {
@@ -62,6 +63,7 @@ pub(super) struct Builder<'b> {
     nodes: Vec<Node>,
     by_key: HashMap<ArtifactKey, NodeId>,
     names: HashSet<String>,
+    used_datasets: HashSet<String>,
     /// For every stage its parameters as written, data sets not yet looked up.
     base: Vec<Map<String, Value>>,
     /// For every stage the axes that can reach it, its own or through its inputs.
@@ -84,6 +86,7 @@ impl<'b> Builder<'b> {
             nodes: Vec::new(),
             by_key: HashMap::new(),
             names: HashSet::new(),
+            used_datasets: HashSet::new(),
             base,
             axes: reaching_axes(pipeline),
             made: vec![HashMap::new(); pipeline.stages.len()],
@@ -121,7 +124,7 @@ impl<'b> Builder<'b> {
                 inputs.push(Edge { slot: slot.name, node: upstream[*from]? });
             }
         }
-        let tags = self.axes[stage].iter().map(|a| pipeline.sweep.axes[*a].tag(point[*a]));
+        let tags = self.axes[stage].iter().filter_map(|a| pipeline.sweep.axes[*a].tag(point[*a]));
         let name = std::iter::once(used.name.name.clone()).chain(tags).collect::<Vec<_>>().join("/");
         let params = self.with_digests(used, point, &checked)?;
         Some(self.add(name, used.def, checked, params, inputs))
@@ -187,9 +190,25 @@ impl<'b> Builder<'b> {
             self.problems.add(&span, format!("unknown data set `{shown}`"), Some(help));
             return None;
         };
+        if let Some(name) = name.as_str() {
+            self.used_datasets.insert(name.to_owned());
+        }
         let mut all: Map<_, _> = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
         all.extend(written);
         Some(all)
+    }
+
+    /// Checks data sets that no point uses: one that is broken should not wait for its first use to say so.
+    fn check_unused_datasets(&mut self) {
+        let Some(load) = self.around.stages.iter().find(|d| d.name == DATASET_STAGE) else { return };
+        for (key, dataset) in self.pipeline.datasets.iter().filter(|(k, _)| !self.used_datasets.contains(&k.name)) {
+            let written = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
+            for problem in load.check(&written).err().into_iter().flatten() {
+                let entry = dataset.entries().iter().find(|(k, _)| k.name == problem.param);
+                let span = entry.map_or(&key.span, |(k, n)| if problem.about_name { &k.span } else { &n.span });
+                self.problems.add(span, format!("data set `{}`: {}", key.name, problem.message), problem.help);
+            }
+        }
     }
 
     /// Settings that the sweep and the command line make on a stage at a point, the strongest last.

@@ -31,7 +31,11 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Op
         columns.into_iter().collect::<Option<_>>()?,
         pool.into_iter().collect::<Option<_>>()?,
     );
-    let left = left_over(builder, from, &[&rows, &columns, &pool], &filter, table)?;
+    if !all_reach(builder, from, &[&rows, &columns, &pool], table) {
+        return None;
+    }
+    let placed: Vec<usize> = [&rows[..], &columns, &pool].concat();
+    let left: Vec<usize> = builder.axes[from].iter().copied().filter(|a| !placed.contains(a)).collect();
 
     let mut cells = Cells::new();
     let mut missing = false;
@@ -57,7 +61,22 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Op
         );
         return None;
     }
-    let (params, inputs) = params(&builder.pipeline.sweep.axes, table, &rows, &columns, &cells);
+    // Points that differ in nothing that reaches the metrics are one candidate.
+    for candidates in cells.values_mut() {
+        let mut seen: Vec<Vec<NodeId>> = Vec::new();
+        candidates.retain(|_, nodes| {
+            !seen.contains(nodes) && {
+                seen.push(nodes.clone());
+                true
+            }
+        });
+    }
+    let picks = table.params.iter().any(|(k, n)| k.name == "pick" && !n.is_null());
+    if !picks && cells.values().any(|c| c.len() > 1) {
+        report_mixed(builder, &left, &cells, table);
+        return None;
+    }
+    let (params, inputs) = params(&builder.pipeline.sweep.axes, table, [&rows, &columns, &left], &cells);
     let checked = match stage.check(&params) {
         Ok(checked) => checked,
         Err(found) => {
@@ -104,40 +123,46 @@ fn metrics_stage(builder: &mut Builder, table: &TableEntry) -> Option<usize> {
     None
 }
 
-/// Axes that reach the metrics but are neither shown, pooled nor fixed: `pick` chooses among their values.
-fn left_over(
-    builder: &mut Builder,
-    from: usize,
-    placed: &[&[usize]],
-    filter: &[(usize, Vec<usize>)],
-    table: &TableEntry,
-) -> Option<Vec<usize>> {
-    let fixed = |axis: usize| filter.iter().any(|(a, values)| *a == axis && values.len() == 1);
-    let axes = &builder.pipeline.sweep.axes;
-    let left: Vec<usize> = builder.axes[from]
-        .iter()
-        .copied()
-        .filter(|a| !placed.iter().any(|p| p.contains(a)) && !fixed(*a) && axes[*a].values.len() > 1)
-        .collect();
-    if left.is_empty() || table.params.iter().any(|(k, n)| k.name == "pick" && !n.is_null()) {
-        return Some(left);
+/// A row or column over an axis that does not reach the metrics would show one run again and again.
+fn all_reach(builder: &mut Builder, from: usize, placed: &[&[usize]; 3], table: &TableEntry) -> bool {
+    let written = table.rows.iter().chain(&table.columns).chain(&table.pool);
+    let mut fine = true;
+    for (axis, key) in placed.iter().copied().flatten().zip(written) {
+        if !builder.axes[from].contains(axis) {
+            let stage = &builder.pipeline.stages[from].name.name;
+            let message = format!("axis `{}` changes nothing that reaches stage `{stage}`", key.name);
+            let help = "every cell along it would show the same run; leave it out of this table";
+            builder.problems.add(&key.span, message, Some(help.into()));
+            fine = false;
+        }
     }
-    let names = list(left.iter().map(|a| axes[*a].name.as_str()));
+    fine
+}
+
+/// Names the axes that put several runs into one cell.
+fn report_mixed(builder: &mut Builder, left: &[usize], cells: &Cells, table: &TableEntry) {
+    let axes = &builder.pipeline.sweep.axes;
+    let varies = |place: &usize| {
+        cells.values().any(|candidates| {
+            let mut values = candidates.keys().map(|k| k[*place]);
+            let first = values.next();
+            values.any(|v| Some(v) != first)
+        })
+    };
+    let names = list((0..left.len()).filter(varies).map(|p| axes[left[p]].name.as_str()));
     let message = format!(
         "table `{}` would put several runs into one cell: {names} is neither a row nor a column",
         table.name.name
     );
     let help = "add it to `rows` or `columns`, fix it under `where`, average over it with `pool`, or let `pick: val-accuracy` choose";
     builder.problems.add(&table.name.span, message, Some(help.into()));
-    None
 }
 
 /// Writes the parameters of `tabulate`, and the nodes they refer to by position.
 fn params(
     axes: &[Axis],
     table: &TableEntry,
-    rows: &[usize],
-    columns: &[usize],
+    [rows, columns, left]: [&[usize]; 3],
     cells: &Cells,
 ) -> (Map<String, Value>, Vec<NodeId>) {
     let label = |of: &[usize], at: &[usize]| {
@@ -154,6 +179,15 @@ fn params(
     let mut position = std::collections::HashMap::new();
     let mut specs = Vec::new();
     for ((row, column), candidates) in cells {
+        let several = candidates.len() > 1;
+        let named = |at: &Vec<usize>| {
+            let words = left
+                .iter()
+                .zip(at)
+                .filter_map(|(a, v)| Some(format!("{}={}", axes[*a].short, axes[*a].values.get(*v)?.label)));
+            words.collect::<Vec<_>>().join(", ")
+        };
+        let labels: Vec<String> = candidates.keys().filter(|_| several).map(named).collect();
         let candidates: Vec<Vec<usize>> = candidates
             .values()
             .map(|nodes| {
@@ -168,7 +202,7 @@ fn params(
             .collect();
         let row = row_keys.binary_search(&row).unwrap_or(0);
         let column = column_keys.binary_search(&column).unwrap_or(0);
-        specs.push(json!({"row": row, "column": column, "candidates": candidates}));
+        specs.push(json!({"row": row, "column": column, "candidates": candidates, "labels": labels}));
     }
     let mut params: Map<String, Value> = table.params.iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
     params.entry("title").or_insert_with(|| table.name.name.clone().into());

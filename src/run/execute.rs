@@ -257,7 +257,7 @@ impl<'r> Run<'r> {
         let failed = count(|s| *s == State::Failed);
         let skipped = nodes - idle - found - ran - failed;
         let saved = self.saved.iter().zip(states).filter(|(_, state)| **state == State::Cached);
-        let mut saved_seconds: f64 = saved.map(|(seconds, _)| seconds).sum();
+        let mut saved_seconds: f64 = saved.fold(0.0, |sum, (seconds, _)| sum + seconds);
         // What lies behind a cached node was not looked at yet.
         let mut behind = 0;
         for (id, node) in self.work.plan.iter().filter(|(id, _)| part[id.0] && states[id.0] == State::Idle) {

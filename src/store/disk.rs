@@ -91,12 +91,16 @@ impl Store {
         }
         fs::create_dir_all(root).map_err(io_error("create the store", root))?;
         let store = Self { root: root.to_owned(), writable: true, verified: Mutex::default() };
-        let is_new = !store.check_format()?;
+        if !store.check_format()? {
+            store.refuse_foreign()?;
+            // Before any folder: whoever sees a folder of a store sees that it is one.
+            let aside = root.join(format!(".{STORE_FILE}.{}.{}", std::process::id(), next_number()));
+            let path = root.join(STORE_FILE);
+            fs::write(&aside, format!("{{\"format\": {FORMAT}}}\n")).map_err(io_error("write", &aside))?;
+            fs::rename(&aside, &path).map_err(io_error("write", &path))?;
+        }
         for folder in FOLDERS {
             ensure_folder(&root.join(folder))?;
-        }
-        if is_new {
-            store.replace_file(&root.join(STORE_FILE), format!("{{\"format\": {FORMAT}}}\n").as_bytes())?;
         }
         Ok(store)
     }
@@ -303,6 +307,22 @@ impl Store {
     }
 
     /// Reads `store.json`. Returns whether there is one.
+    /// Returns whether the root is a store, and not just any folder.
+    pub fn is_store(&self) -> bool {
+        self.root.join(STORE_FILE).is_file()
+    }
+
+    /// Refuses a folder that has things of its own where a store would put its own, and later delete them.
+    fn refuse_foreign(&self) -> Result<(), StoreError> {
+        let full = |folder: &&&str| fs::read_dir(self.root.join(folder)).is_ok_and(|mut d| d.next().is_some());
+        match FOLDERS.iter().find(full) {
+            // Another process may have made the store since we looked.
+            Some(_) if self.check_format()? => Ok(()),
+            Some(folder) => Err(StoreError::Foreign { root: self.root.clone(), folder: (*folder).to_owned() }),
+            None => Ok(()),
+        }
+    }
+
     fn check_format(&self) -> Result<bool, StoreError> {
         let path = self.root.join(STORE_FILE);
         let bytes = match fs::read(&path) {

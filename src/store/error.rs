@@ -22,6 +22,14 @@ pub enum StoreError {
         /// The path.
         path: PathBuf,
     },
+    /// The folder has things of its own where a store would put its own.
+    #[error("`{}` is not a store, but has a folder `{folder}` with things in it", root.display())]
+    Foreign {
+        /// The folder that should become a store.
+        root: PathBuf,
+        /// What is in the way.
+        folder: String,
+    },
     /// The store was written by a later version.
     #[error("the store `{}` has format {found}, but this version knows formats up to {known}", root.display())]
     NewerFormat {
@@ -79,6 +87,7 @@ impl StoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Io { source, .. } => hint_for(source),
+            Self::Foreign { .. } => Some("choose an empty or absent folder for the store"),
             Self::NotADirectory { .. } => Some("move it away, or choose another folder for the store"),
             Self::NewerFormat { .. } => Some("use the version that wrote the store, or choose another folder"),
             Self::Malformed { .. } => Some("restore the file, or delete it if nothing depends on it"),

@@ -63,7 +63,7 @@ pub fn choose(store: &Store, older_than: Option<Duration>) -> Result<Vec<Prunabl
         }
     }
     for (name, _) in list(&store.root().join(TMP))? {
-        if is_plain(&name) && is_abandoned(store, &name)? {
+        if is_ours(&name) && is_abandoned(store, &name)? {
             offer(Leftover::Unfinished(name));
         }
     }
@@ -86,7 +86,7 @@ pub fn delete(store: &Store, chosen: &[Prunable]) -> Result<Pruned, StoreError> 
     for item in chosen {
         let keep = match &item.what {
             Leftover::Artifact(artifact) => !is_plain(&artifact.stage) || needed.contains(artifact),
-            Leftover::Unfinished(name) => !is_plain(name) || !is_abandoned(store, name)?,
+            Leftover::Unfinished(name) => !is_ours(name) || !is_abandoned(store, name)?,
             Leftover::Quarantined(name) => !is_plain(name),
         };
         if !keep && discard(store, &path_of(store, &item.what))? {
@@ -123,6 +123,19 @@ fn path_of(store: &Store, what: &Leftover) -> PathBuf {
 
 fn age(path: &Path) -> Option<Duration> {
     SystemTime::now().duration_since(fs::symlink_metadata(path).ok()?.modified().ok()?).ok()
+}
+
+/// Returns whether a name in `tmp` is one that a store gives: what it is, process, number.
+fn is_ours(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('.').collect();
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match parts[..] {
+        [what, process, count] => {
+            let known = ["file", "trash"].contains(&what) || key_of_temporary(name).is_some();
+            known && number(process) && number(count)
+        }
+        _ => false,
+    }
 }
 
 /// Returns whether nobody is writing something in `tmp`. What has no key belongs to a publication, which holds the

@@ -87,6 +87,15 @@ impl Metric {
         }
     }
 
+    /// Returns how many nodes the value in a split rests on.
+    pub fn nodes(self, s: &SplitScores) -> usize {
+        match self {
+            Self::TestAccuracy | Self::TestMacroF1 | Self::TestLoss => s.test.nodes,
+            Self::ValAccuracy | Self::ValMacroF1 | Self::ValLoss => s.val.nodes,
+            Self::TrainAccuracy | Self::TrainMacroF1 | Self::TrainLoss => s.train.nodes,
+        }
+    }
+
     /// Returns whether it is a share, shown in percent, and better when larger; losses are neither.
     pub fn is_share(self) -> bool {
         !matches!(self, Self::TestLoss | Self::ValLoss | Self::TrainLoss)

@@ -39,6 +39,8 @@ pub enum Rank {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Candidate {
+    /// What it is called: the values of the axes that it was picked from.
+    pub label: String,
     /// Keys of its runs.
     pub runs: Vec<String>,
     /// Mean of the metric that decides.
@@ -199,7 +201,7 @@ pub(super) mod tests {
     #[test]
     fn a_saved_table_is_read_back_whole() {
         let mut table = table(&[(0, 0, 0.1 + 0.2), (1, 1, 1.0 / 3.0)]);
-        let candidates = vec![Candidate { runs: vec!["k".into()], pick: 0.5 }];
+        let candidates = vec![Candidate { label: "lr=0.1".into(), runs: vec!["k".into()], pick: 0.5 }];
         table.cells[0].picked = Some(Picked { metric: Metric::ValLoss, chosen: 0, candidates });
         let folder = tempfile::tempdir().unwrap();
         table.save(folder.path()).unwrap();

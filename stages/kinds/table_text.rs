@@ -158,7 +158,7 @@ fn markdown_text(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
-            '\n' | '\r' => out.push(' '),
+            c if c.is_control() => out.push(' '),
             '&' => out += "&amp;",
             '<' => out += "&lt;",
             '>' => out += "&gt;",
@@ -176,7 +176,13 @@ fn latex_text(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
-            '\n' | '\r' => out.push(' '),
+            c if c.is_control() => out.push(' '),
+            // At the start of a row these would be arguments of the command before it.
+            '[' | '*' if out.is_empty() => {
+                out.push('{');
+                out.push(c);
+                out.push('}');
+            }
             '\\' => out += "\\textbackslash{}",
             '~' => out += "\\textasciitilde{}",
             '^' => out += "\\textasciicircum{}",

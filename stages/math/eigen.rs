@@ -84,10 +84,12 @@ pub fn ends(a: &Csr, k: usize, solver: Solver) -> Result<(Pairs, Pairs), EigenEr
     check(a)?;
     let n = a.n();
     let k = k.min(n / 2);
-    let (values, vectors) = match solver {
+    let (mut values, mut vectors) = match solver {
         Solver::Faer => with_faer(a)?,
         Solver::Lapack => with_lapack(a)?,
     };
+    // Before the ends are cut off: with many components both ends may lie in the space of eigenvalue 1.
+    separate_components(a, &mut values, &mut vectors);
     // The solvers sort ascending, so both sides are read backwards.
     let side = |columns: std::ops::Range<usize>| {
         let mut pairs = Pairs::default();
@@ -98,7 +100,6 @@ pub fn ends(a: &Csr, k: usize, solver: Solver) -> Result<(Pairs, Pairs), EigenEr
         pairs
     };
     let (mut low, mut high) = (side(n - k..n), side(0..k));
-    separate_components(a, &mut low);
     for side in [&mut low, &mut high] {
         side.vectors.chunks_exact_mut(n.max(1)).for_each(fix_sign);
     }
@@ -222,16 +223,18 @@ fn distance(a: &Csr, lambda: f64, u: &[f64]) -> f64 {
     squares.sum::<f64>().sqrt()
 }
 
-/// Replaces the vectors of eigenvalue 1 by those of the connected components (see the module documentation).
-fn separate_components(a: &Csr, low: &mut Pairs) {
+/// Replaces the vectors of eigenvalue 1, the last of an ascending spectrum, by those of the connected components (see
+/// the module documentation).
+fn separate_components(a: &Csr, values: &mut [f64], vectors: &mut [f64]) {
     let n = a.n();
     let components = components(a);
-    let count = components.len().min(low.values.len());
-    if low.values[..count].iter().any(|lambda| (lambda - 1.0).abs() > UNIT_TOLERANCE) {
+    let first = n - components.len();
+    if values[first..].iter().any(|lambda| (lambda - 1.0).abs() > UNIT_TOLERANCE) {
         return;
     }
-    let mut vectors = vec![0f64; count * n];
-    for (component, vector) in components.iter().zip(vectors.chunks_exact_mut(n.max(1))) {
+    let mut canonical = vec![0f64; components.len() * n];
+    // The largest component is the last in ascending order, and the first of the low end.
+    for (component, vector) in components.iter().rev().zip(canonical.chunks_exact_mut(n.max(1))) {
         #[expect(clippy::cast_precision_loss, reason = "a row has far fewer than 2^53 entries")]
         let entries = |i: &u32| a.row(*i as usize).0.len() as f64;
         let total: f64 = component.iter().map(entries).sum();
@@ -240,8 +243,8 @@ fn separate_components(a: &Csr, low: &mut Pairs) {
             return;
         }
     }
-    low.values[..count].fill(1.0);
-    low.vectors[..count * n].copy_from_slice(&vectors);
+    values[first..].fill(1.0);
+    vectors[first * n..].copy_from_slice(&canonical);
 }
 
 /// Connected components that have an entry, largest first, ties by the smallest node; nodes ascending.

@@ -28,3 +28,18 @@ fn gc_shows_first_and_never_takes_what_a_published_result_needs() {
     assert_eq!(again["ran"], 0);
     project.run(&["cache", "gc", "--older-than", "soon"]).exit(2).says("30d");
 }
+
+#[test]
+fn gc_leaves_a_folder_alone_that_is_not_a_store() {
+    let project = Project::tiny().file("home/tmp/mine.txt", "keep");
+    project.run(&["cache", "gc", "--delete", "--artifacts", "home"]).exit(7).says("not an artifact store");
+    project.run(&["run", "tiny.yaml", "--artifacts", "home"]).exit(7).says("not a store");
+    assert_eq!(std::fs::read_to_string(project.path("home/tmp/mine.txt")).unwrap(), "keep");
+    assert!(!project.path("home/store.json").exists());
+    // What is in the way of nothing stays: the folder of a project has a README in it.
+    project.write("artifacts/README.md", "about");
+    project.run(&["run", "tiny.yaml", "load"]).exit(0);
+    project.write("artifacts/tmp/notes.txt", "mine");
+    project.run(&["cache", "gc", "--delete"]).exit(0);
+    assert!(project.path("artifacts/tmp/notes.txt").exists());
+}

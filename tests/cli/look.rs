@@ -34,7 +34,7 @@ fn plan_expects_times_from_earlier_runs() {
 #[test]
 fn check_touches_neither_store_nor_data() {
     let project = Project::tiny();
-    project.run(&["check", "tiny.yaml"]).exit(0).prints("valid; 4 points, 17 nodes, 1 tables");
+    project.run(&["check", "tiny.yaml"]).exit(0).prints("valid; points: 4, nodes: 17, tables: 1");
     assert!(!project.path("artifacts").exists());
     let with_file = "{ppgnn: 1, name: f, stages: {load: {params: {format: heterophilous-npz, path: gone.npz}}}}";
     let project = Project::new().file("f.yaml", with_file);
@@ -136,4 +136,27 @@ fn a_closed_pipe_is_not_an_error() {
     command.args(["-o", "pipefail", "-c", &script]).current_dir(project.path("."));
     let done = crate::support::finish(&mut command).exit(0);
     assert!(!done.stderr.contains("panic"), "{}", done.stderr);
+}
+
+#[test]
+fn json_is_one_object_even_if_the_pipeline_is_invalid() {
+    let project = Project::tiny().file("bad.yaml", "ppgnn: 1\nname: x\nstagse: {}\nstages: {lod: {}}\n");
+    for command in ["run", "plan", "check"] {
+        let object = project.run(&[command, "bad.yaml", "--json"]).exit(3).json();
+        assert_eq!((object["version"].as_u64(), object["exit-code"].as_u64()), (Some(1), Some(3)));
+        assert_eq!(
+            (object["problems"][0]["line"].as_u64(), object["problems"][0]["column"].as_u64()),
+            (Some(3), Some(1))
+        );
+    }
+    assert_eq!(project.run(&["run", "tiny.yaml", "nope", "--json"]).exit(2).json()["exit-code"], 2);
+    assert_eq!(project.run(&["plan", "gone.yaml", "--json"]).exit(2).json()["exit-code"], 2);
+}
+
+#[test]
+fn check_looks_at_every_profile() {
+    let text = crate::support::TINY.replace("epochs: 8", "epochs: eight");
+    let project = Project::new().file("tiny.yaml", &text);
+    project.run(&["check", "tiny.yaml"]).exit(3).says("eight");
+    project.run(&["plan", "tiny.yaml"]).exit(0);
 }

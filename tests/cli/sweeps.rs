@@ -105,3 +105,57 @@ tables: {t: {rows: dataset, columns: []}}";
     let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
     project.run(&["check", "s.yaml"]).exit(3).says("several runs into one cell: `train.lr`").says("pick");
 }
+
+#[test]
+fn an_axis_may_belong_to_some_points_only() {
+    let sweep = "
+sweep:
+  axes: {load.dataset: [a, b], train.model: [mlp, gpr-gnn]}
+  when: [{match: {model: gpr-gnn}, axes: {train.order: [2, 5]}}]
+tables: {t: {rows: train.model, columns: dataset, pick: val-accuracy}}";
+    assert_eq!(
+        trains(sweep),
+        [
+            "train/a/mlp",
+            "train/a/gpr-gnn/order=2",
+            "train/a/gpr-gnn/order=5",
+            "train/b/mlp",
+            "train/b/gpr-gnn/order=2",
+            "train/b/gpr-gnn/order=5",
+        ]
+    );
+}
+
+#[test]
+fn a_zipped_axis_does_not_have_to_stand_in_the_table() {
+    let sweep = "
+sweep: {axes: {train.lr: [0.1, 0.2], train.hidden: [4, 8]}, zip: [[train.lr, train.hidden]]}
+tables: {t: {rows: train.lr, columns: []}}";
+    assert_eq!(trains(sweep).len(), 2);
+}
+
+#[test]
+fn results_of_an_option_stand_beside_those_of_the_file() {
+    let sweep = "
+sweep: {axes: {load.dataset: [a, b]}}
+tables: {t: {rows: dataset, columns: []}}";
+    let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
+    project.run(&["run", "s.yaml"]).exit(0);
+    let before = std::fs::read(project.path("artifacts/results/s/t.md")).unwrap();
+    project.run(&["run", "s.yaml", "--set", "train.epochs=9", "--set", "train.lr=0.5"]).exit(0);
+    assert_eq!(std::fs::read(project.path("artifacts/results/s/t.md")).unwrap(), before);
+    assert!(project.path("artifacts/results/s/train.epochs=9,train.lr=0.5/t.md").is_file());
+    project.run(&["cache", "gc", "--delete"]).exit(0);
+    project.run(&["table", "s.yaml"]).exit(0);
+}
+
+#[test]
+fn a_graph_of_many_components_has_eigenpairs_at_both_ends() {
+    // Nearly all nodes are isolated, so eigenvalue 1 reaches into the high end.
+    let project = Project::new().file(
+        "s.yaml",
+        "{ppgnn: 1, name: s, stages: {load: {params: {format: csbm, nodes: 60, degree: 0.1, phi: 0}}, \
+         normalize: {inputs: {graph: load}}, evd: {inputs: {operator: normalize}, params: {k: 30}}}}",
+    );
+    project.run(&["run", "s.yaml"]).exit(0);
+}
