@@ -4,6 +4,8 @@
 //! [`run::RunReport`]. The science (stages, models, formats) is in the crate `ppgnn-stages`, which knows nothing of
 //! this one.
 
+#![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)]
+
 pub mod cli;
 pub mod history;
 pub mod pipeline;

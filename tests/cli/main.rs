@@ -1,5 +1,14 @@
 //! End-to-end tests: the program in a temporary project, one module a subject.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    missing_docs,
+    reason = "tests fail by panicking"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 
