@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Artifact, Job, Slot, Stage, StageError};
+use crate::contract::{Artifact, Job, Progress, Slot, Stage, StageError};
 use crate::kinds::{Operator, Side, Spectrum};
 use crate::math::eigen::{self, EigenError, Pairs};
 use crate::params;
@@ -83,12 +83,16 @@ impl Stage for Evd {
             ));
         }
         job.check_cancelled()?;
+        let clipped =
+            if params.k > n / 2 { format!("; k clipped to {}, half of the nodes", n / 2) } else { String::new() };
+        job.progress(&Progress { done: 0, total: 2, note: format!("decomposing {n} × {n}{clipped}") });
         let solver = match params.solver {
             Solver::Dense => eigen::Solver::Faer,
             Solver::Lapack => eigen::Solver::Lapack,
         };
         let (low, high) = eigen::ends(&operator.matrix, params.k, solver).map_err(explained)?;
         job.check_cancelled()?;
+        job.progress(&Progress { done: 1, total: 2, note: "checking residuals and orthogonality".into() });
         let (worst_residual, worst_overlap) = eigen::quality(&operator.matrix, &low, &high);
         if !(worst_residual < TOLERANCE && worst_overlap < TOLERANCE) {
             return Err(StageError::numeric(
