@@ -464,11 +464,18 @@ pub fn nearest<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> Option<&
         .map(|(_, k)| k)
 }
 
-/// Suggests the nearest known name, or lists them all.
+/// A longer list helps nobody to choose.
+const MOST_LISTED: usize = 24;
+
+/// Suggests the nearest known name, or lists what there is.
 pub fn nearest_help<'n>(word: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     match nearest(word, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known: {}", list(known)),
+        None => {
+            let more = known.clone().count().saturating_sub(MOST_LISTED);
+            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("known: {}{rest}", list(known.take(MOST_LISTED)))
+        }
     }
 }
 

@@ -254,6 +254,16 @@ mod tests {
     }
 
     #[test]
+    fn a_split_without_nodes_to_score_does_not_count() {
+        let mut half = run("a", &[(0.5, 0.0), (0.7, 0.0)]);
+        half.1.splits[0].test.nodes = 0;
+        let params = params(vec![spec(0, 0, &[&[0]])]);
+        assert_eq!(table(&params, std::slice::from_ref(&half)).unwrap().cells[0].values, [0.7]);
+        half.1.splits[1].test.nodes = 0;
+        assert!(table(&params, &[half]).unwrap_err().to_string().contains("no split"));
+    }
+
+    #[test]
     fn the_candidate_with_the_best_validation_is_shown_even_if_another_tests_better() {
         let runs = [run("a", &[(0.9, 0.3)]), run("b", &[(0.5, 0.8)]), run("c", &[(0.6, 0.8)])];
         for (metric, values) in [(Metric::ValAccuracy, [0.3, 0.8, 0.8]), (Metric::ValLoss, [0.7, 0.2, 0.2])] {

@@ -221,6 +221,11 @@ fn set_path(node: &mut Node, path: &str, at: &Span, value: Node) -> bool {
         .filter(|(k, _)| path == k.name || path.strip_prefix(&k.name).is_some_and(|rest| rest.starts_with('.')))
         .max_by_key(|(k, _)| k.name.len());
     match step {
+        Some((key, _)) if path == key.name && value.is_null() => {
+            let name = key.name.clone();
+            entries.retain(|(k, _)| k.name != name);
+            true
+        }
         Some((key, inner)) if path == key.name => {
             *inner = value;
             true

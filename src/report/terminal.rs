@@ -27,7 +27,7 @@ use super::lines::{columns, explanation, summary};
 use super::units::duration_text;
 
 const SAY_EVERY: Duration = Duration::from_secs(5);
-const BAR: &str = "     Running [{elapsed:>7} ] {prefix}  {bar:20} {pos}/{len} {wide_msg}";
+const BAR: &str = "     Running [{elapsed:>7} ] {prefix}  {bar:8} {pos}/{len} {wide_msg}";
 
 /// How to show a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl Terminal {
         let bar = self.style.bars.then(|| {
             let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
             let bar = self.bars.add(ProgressBar::no_length().with_style(style));
-            bar.set_prefix(columns(node, &key.short()));
+            bar.set_prefix(columns(node, "").trim_end().to_owned());
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });

@@ -324,6 +324,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn both_ends_may_lie_in_the_space_of_eigenvalue_one() {
+        // Six lone nodes with self-loops: every eigenvalue is 1, and no vector may stand at both ends.
+        let a = csr(6, (0..6).map(|i| (i, i, 1.0)));
+        let (low, high) = ends(&a, 3, Solver::Faer).unwrap();
+        let (residual, overlap) = quality(&a, &low, &high);
+        assert!(residual < 1e-12 && overlap < 1e-12, "{residual} {overlap}");
+    }
+
     /// D^{-1/2} A D^{-1/2} of a triangle {1, 3, 5}, an edge {0, 4} and a lone node 2.
     fn pieces() -> Csr {
         let triangle = [(1, 3), (1, 5), (3, 5)].map(|(a, b)| (a, b, 0.5));
