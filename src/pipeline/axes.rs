@@ -68,6 +68,7 @@ pub struct Sweep {
 impl Sweep {
     /// Expands the sweep. `forced` settings reduce an axis over the same parameter to their one value.
     pub fn expand(entry: SweepEntry, forced: &[Setting], problems: &mut Problems) -> Self {
+        let first_axis = entry.axes.first().map(|a| a.name.span.clone()).unwrap_or_default();
         let mut sweep = Self {
             axes: entry.axes.into_iter().map(|a| axis(a, forced)).collect(),
             points: Vec::new(),
@@ -85,11 +86,8 @@ impl Sweep {
         let Some(groups) = sweep.groups(&entry.zip, problems) else { return sweep };
         let size = groups.iter().map(|g| sweep.axes[g[0]].values.len()).try_fold(1usize, usize::checked_mul);
         if size.is_none_or(|n| n > MOST_POINTS) {
-            if let Some((key, _)) = entry.exclude.first().and_then(|e| e.first()) {
-                problems.add(&key.span, format!("the grid has more than {MOST_POINTS} points"), None);
-            } else if let Some(value) = sweep.axes.iter().find_map(|a| a.values.first()?.settings.first()) {
-                problems.add(&value.span, format!("the grid has more than {MOST_POINTS} points"), None);
-            }
+            let help = Some("shorten an axis, or let axes advance together with `zip`".into());
+            problems.add(&first_axis, format!("the grid has more than {MOST_POINTS} points"), help);
             return sweep;
         }
         let grid_sizes: Vec<usize> = sweep.axes.iter().map(|a| a.values.len()).collect();

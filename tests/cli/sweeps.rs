@@ -159,3 +159,11 @@ fn a_graph_of_many_components_has_eigenpairs_at_both_ends() {
     );
     project.run(&["run", "s.yaml"]).exit(0);
 }
+
+#[test]
+fn a_grid_beyond_all_reason_is_refused_even_if_its_axes_set_nothing() {
+    let labels: String = (0..1001).map(|i| format!("v{i}: {{}}, ")).collect();
+    let sweep = format!("sweep: {{axes: {{a: {{{labels}}}, b: {{{labels}}}}}}}");
+    let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
+    project.run(&["check", "s.yaml"]).exit(3).says("more than 1000000 points");
+}
