@@ -21,9 +21,9 @@ fn main() {
         let seeds: Vec<String> = (0..50).map(|s| s.to_string()).collect();
         let text = format!(
             "ppgnn: 1\nname: bench\ndatasets: {{g: {{format: csbm, nodes: 100}}}}\nstages:\n  load: {{params: {{dataset: g}}}}\n  \
-             normalize: {{inputs: {{graph: load}}}}\n  evd: {{inputs: {{operator: normalize}}}}\n  split: {{inputs: {{graph: load}}}}\n  \
-             train: {{inputs: {{operator: normalize, splits: split, spectrum: evd}}, params: {{model: pp-gnn}}}}\n  \
-             evaluate: {{inputs: {{trained: train, operator: normalize, splits: split}}}}\n\
+             featurize: {{inputs: {{graph: load}}}}\n  normalize: {{inputs: {{graph: load}}}}\n  evd: {{inputs: {{operator: normalize}}}}\n  split: {{inputs: {{graph: load}}}}\n  \
+             train: {{inputs: {{operator: normalize, nodes: featurize, splits: split, spectrum: evd}}, params: {{model: pp-gnn}}}}\n  \
+             evaluate: {{inputs: {{trained: train, nodes: featurize, splits: split}}}}\n\
              sweep: {{axes: {{train.lr: [{}], train.seed: [{}]}}}}\n\
              tables: {{t: {{rows: train.lr, columns: [], pool: train.seed}}}}\n",
             rates.join(", "),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Artifact, Job, Slot, Stage, StageError};
-use crate::kinds::{Metrics, Operator, Part, PartScore, SplitScores, Splits, Trained, TrainedSplit};
+use crate::kinds::{Metrics, Nodes, Part, PartScore, SplitScores, Splits, Trained, TrainedSplit};
 use crate::math::stats;
 use crate::params;
 
@@ -26,25 +26,22 @@ impl Stage for Evaluate {
     const NAME: &'static str = "evaluate";
     const ABOUT: &'static str = "Scores a trained model on the parts of every split";
     const VERSION: u32 = 1;
-    const INPUTS: &'static [Slot] = &[
-        Slot::one("trained", Trained::KIND),
-        Slot::one("operator", Operator::KIND),
-        Slot::one("splits", Splits::KIND),
-    ];
+    const INPUTS: &'static [Slot] =
+        &[Slot::one("trained", Trained::KIND), Slot::one("nodes", Nodes::KIND), Slot::one("splits", Splits::KIND)];
     type Params = Params;
     type Output = Metrics;
 
     fn run(_: &Params, job: &Job) -> Result<Metrics, StageError> {
-        let (trained, graph): (Trained, Operator) = (job.input("trained")?, job.input("operator")?);
-        evaluate(&trained, &graph.labels, graph.classes, &job.input("splits")?)
+        let (trained, nodes): (Trained, Nodes) = (job.input("trained")?, job.input("nodes")?);
+        evaluate(&trained, &nodes.labels, nodes.classes, &job.input("splits")?)
     }
 }
 
 fn evaluate(trained: &Trained, labels: &[u32], classes: usize, splits: &Splits) -> Result<Metrics, StageError> {
     let nodes = labels.len();
     let pairs = [
-        ("nodes", "operator", trained.nodes, nodes),
-        ("classes", "operator", trained.classes, classes),
+        ("nodes", "nodes", trained.nodes, nodes),
+        ("classes", "nodes", trained.classes, classes),
         ("splits", "splits", trained.splits.len(), splits.len()),
         ("nodes", "splits", trained.nodes, splits.parts.first().map_or(nodes, Vec::len)),
     ];
@@ -52,7 +49,7 @@ fn evaluate(trained: &Trained, labels: &[u32], classes: usize, splits: &Splits) 
         if found != expected {
             return Err(StageError::unusable(
                 format!("`trained` has {found} {what}, but `{slot}` has {expected}"),
-                "wire the same `graph` and `splits` as in training",
+                "wire the same `nodes` and `splits` as in training",
             ));
         }
     }
@@ -109,8 +106,7 @@ mod tests {
 
     use super::*;
     use crate::contract::{InputDir, Quiet};
-    use crate::kinds::Matrix;
-    use crate::math::csr::Csr;
+    use crate::kinds::{Features, Matrix};
 
     /// Five nodes, three classes: predictions 0, 1, 1 (a tie), 0, 2.
     fn trained() -> Trained {
@@ -155,7 +151,7 @@ mod tests {
     fn inputs_of_different_graphs_are_refused() {
         let parts = splits([Part::Train; 5]);
         let error = evaluate(&trained(), &LABELS[..4], 3, &parts).unwrap_err();
-        assert_eq!(error.to_string(), "`trained` has 5 nodes, but `operator` has 4");
+        assert_eq!(error.to_string(), "`trained` has 5 nodes, but `nodes` has 4");
         assert!(evaluate(&trained(), &LABELS, 4, &parts).is_err());
         let two = Splits { parts: vec![parts.parts[0].clone(); 2] };
         let error = evaluate(&trained(), &LABELS, 3, &two).unwrap_err();
@@ -178,11 +174,10 @@ mod tests {
             std::fs::create_dir(&dir).unwrap();
             InputDir { slot, key: String::new(), dir }
         };
-        let inputs = [dir("trained"), dir("operator"), dir("splits")];
+        let inputs = [dir("trained"), dir("nodes"), dir("splits")];
         trained().save(&inputs[0].dir).unwrap();
-        let matrix = Csr::new(5, vec![0; 6], vec![], vec![]).unwrap();
-        let features = Matrix { rows: 5, cols: 1, data: vec![0.0; 5] };
-        Operator { matrix, features, labels: LABELS.to_vec(), classes: 3 }.save(&inputs[1].dir).unwrap();
+        let features = Features::Dense(Matrix { rows: 5, cols: 1, data: vec![0.0; 5] });
+        Nodes { features, labels: LABELS.to_vec(), classes: 3 }.save(&inputs[1].dir).unwrap();
         splits([Part::Test; 5]).save(&inputs[2].dir).unwrap();
         let cancel = AtomicBool::new(false);
         let job = Job { inputs: &inputs, threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null };

@@ -132,15 +132,12 @@ mod tests {
 
     use super::*;
     use crate::contract::{InputDir, Quiet};
-    use crate::kinds::Matrix;
     use crate::math::csr::Csr;
     use crate::math::random::Stream;
 
     fn run(matrix: Csr, params: &Params) -> Result<Spectrum, StageError> {
-        let n = matrix.n();
-        let features = Matrix { rows: n, cols: 1, data: vec![0.0; n] };
         let folder = tempfile::tempdir().unwrap();
-        Operator { matrix, features, labels: vec![0; n], classes: 1 }.save(folder.path()).unwrap();
+        Operator { matrix }.save(folder.path()).unwrap();
         let inputs = [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned() }];
         let cancel = AtomicBool::new(false);
         Evd::run(params, &Job { inputs: &inputs, threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null })

@@ -7,6 +7,7 @@ pub mod contract;
 pub mod datasets;
 pub mod evaluate;
 pub mod evd;
+pub mod featurize;
 pub mod kinds;
 pub mod load;
 pub mod math;
@@ -24,6 +25,7 @@ use contract::StageDef;
 /// Every stage that a pipeline can name.
 pub static STAGES: &[StageDef] = &[
     StageDef::of::<load::Load>(),
+    StageDef::of::<featurize::Featurize>(),
     StageDef::of::<normalize::Normalize>(),
     StageDef::of::<evd::Evd>(),
     StageDef::of::<split::Split>(),

@@ -24,7 +24,7 @@ pub struct Load;
 impl Stage for Load {
     const NAME: &'static str = "load";
     const ABOUT: &'static str = "Reads a graph from a file, or makes one";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[];
     const CHOICE: Option<Choice> =
         Some(Choice { param: "format", rows: || FORMATS.iter().map(|f| f.variant).collect() });
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_format_names_the_reader_and_its_parameters_stand_beside_it() {
         let graph = load(&json!({"format": "csbm", "nodes": 60, "features": 3, "seed": 4}));
-        assert_eq!((graph.nodes(), graph.features.cols, graph.classes), (60, 3, 2));
+        assert_eq!((graph.nodes(), graph.features.cols(), graph.classes), (60, 3, 2));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Artifact, Job, Slot, Stage, StageError};
-use crate::kinds::{Graph, Matrix, Operator};
+use crate::kinds::{Graph, Operator};
 use crate::math::csr::Csr;
 use crate::params;
 
@@ -22,26 +22,11 @@ use crate::params;
 pub struct Params {
     /// Whether every node gets a loop before the adjacency is normalised.
     pub self_loops: bool,
-    /// What happens to the rows of the features.
-    pub features: Features,
-}
-
-/// What happens to the rows of the features.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Features {
-    /// Nothing: they stay as stored.
-    #[default]
-    Stored,
-    /// A row is divided by its sum; a row of zeros stays.
-    RowSum,
-    /// A row is divided by its sum where that is above 1.
-    RowSumClamped,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Self { self_loops: true, features: Features::default() }
+        Self { self_loops: true }
     }
 }
 
@@ -53,7 +38,7 @@ pub struct Normalize;
 impl Stage for Normalize {
     const NAME: &'static str = "normalize";
     const ABOUT: &'static str = "Makes the symmetric normalised adjacency of a graph";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::one("graph", Graph::KIND)];
     type Params = Params;
     type Output = Operator;
@@ -63,9 +48,7 @@ impl Stage for Normalize {
         let matrix = operator(graph.nodes(), &graph.edges, params.self_loops).ok_or_else(|| {
             StageError::unusable("the graph has an edge to a node that it does not have", "load it again")
         })?;
-        job.check_cancelled()?;
-        let features = scale(graph.features, params.features)?;
-        Ok(Operator { matrix, features, labels: graph.labels, classes: graph.classes })
+        Ok(Operator { matrix })
     }
 }
 
@@ -92,31 +75,6 @@ fn operator(n: usize, edges: &[(u32, u32)], self_loops: bool) -> Option<Csr> {
     let value = |(a, b): (u32, u32)| 1.0 / (counts[a as usize] as f64 * counts[b as usize] as f64).sqrt();
     let values = entries.iter().map(|e| value(*e)).collect();
     Csr::new(n, indptr, entries.into_iter().map(|(_, column)| column).collect(), values)
-}
-
-fn scale(mut features: Matrix, how: Features) -> Result<Matrix, StageError> {
-    if how == Features::Stored || features.cols == 0 {
-        return Ok(features);
-    }
-    if let Some(at) = features.data.iter().position(|x| *x < 0.0) {
-        let (node, feature) = (at / features.cols, at % features.cols);
-        return Err(StageError::unusable(
-            format!(
-                "feature {feature} of node {node} is `{}`: rows with negative features have no meaningful sum",
-                features.data[at]
-            ),
-            "use `features: stored`",
-        ));
-    }
-    for row in features.data.chunks_exact_mut(features.cols) {
-        let sum: f64 = row.iter().map(|x| f64::from(*x)).sum();
-        let divisor = if how == Features::RowSumClamped { sum.max(1.0) } else { sum };
-        if divisor > 0.0 {
-            #[expect(clippy::cast_possible_truncation, reason = "features are stored as f32")]
-            row.iter_mut().for_each(|x| *x = (f64::from(*x) / divisor) as f32);
-        }
-    }
-    Ok(features)
 }
 
 #[cfg(test)]
@@ -189,21 +147,5 @@ mod tests {
     fn without_self_loops_an_isolated_node_has_an_empty_row() {
         let a = operator(3, &[(0, 2), (1, 1)], false).unwrap();
         assert_eq!((a.indptr, a.indices, a.values), (vec![0, 1, 1, 2], vec![2, 0], vec![1.0, 1.0]));
-    }
-
-    #[test]
-    fn rows_are_divided_by_their_sum() {
-        let rows = Matrix { rows: 3, cols: 2, data: vec![1.0, 3.0, 0.0, 0.0, 0.25, 0.25] };
-        let scaled = |how| scale(rows.clone(), how).unwrap().data;
-        assert_eq!(scaled(Features::Stored), rows.data);
-        assert_eq!(scaled(Features::RowSum), [0.25, 0.75, 0.0, 0.0, 0.5, 0.5]);
-        assert_eq!(scaled(Features::RowSumClamped), [0.25, 0.75, 0.0, 0.0, 0.25, 0.25]);
-    }
-
-    #[test]
-    fn a_negative_feature_has_no_row_sum() {
-        let rows = Matrix { rows: 2, cols: 2, data: vec![1.0, 3.0, -0.0, -2.0] };
-        let error = scale(rows, Features::RowSum).unwrap_err();
-        assert!(error.to_string().starts_with("feature 1 of node 1 is `-2`"), "{error}");
     }
 }

@@ -130,9 +130,34 @@ impl Checked {
     pub fn needs(&self) -> &'static [&'static str] {
         self.needs
     }
-    /// Returns the parameters that name files, with the files.
+    /// Returns the parameters that name files, with the files; a list of files has one entry a file.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Path)> {
-        self.files.iter().filter_map(|name| Some((name.as_str(), Path::new(self.all.get(name)?.as_str()?))))
+        self.files.iter().flat_map(|name| {
+            let value = self.all.get(name);
+            let items =
+                value.and_then(Value::as_array).map_or_else(|| value.into_iter().collect(), |v| v.iter().collect());
+            let items: Vec<&Value> = items;
+            items.into_iter().filter_map(move |v| Some((name.as_str(), Path::new(v.as_str()?))))
+        })
+    }
+    /// Returns the parameters that name files, with `f` of every file in place of its path.
+    ///
+    /// # Errors
+    /// The first of `f`.
+    pub fn map_files<E>(&self, mut f: impl FnMut(&str, &Path) -> Result<Value, E>) -> Result<Map<String, Value>, E> {
+        let mut mapped = Map::new();
+        for name in &self.files {
+            let value = match self.all.get(name) {
+                Some(Value::String(path)) => f(name, Path::new(path))?,
+                Some(Value::Array(paths)) => {
+                    let paths = paths.iter().filter_map(Value::as_str);
+                    Value::Array(paths.map(|path| f(name, Path::new(path))).collect::<Result<_, E>>()?)
+                }
+                _ => continue,
+            };
+            mapped.insert(name.clone(), value);
+        }
+        Ok(mapped)
     }
     pub(crate) fn variant_params(&self) -> &Value {
         &self.variant_params
@@ -226,7 +251,7 @@ pub(crate) fn check(
         variant_params = (row.parse)(of_row)?;
         all.extend(variant_params.as_object().cloned().unwrap_or_default());
     }
-    files.retain(|f| all.get(f).is_some_and(Value::is_string));
+    files.retain(|f| all.get(f).is_some_and(|v| v.is_string() || v.is_array()));
     Ok(Checked {
         own,
         variant_params,
@@ -311,9 +336,10 @@ fn file_params(schema: &Value) -> Vec<String> {
     names(schema).filter(|name| property(schema, name).is_some_and(is_file)).map(str::to_owned).collect()
 }
 
-/// A file parameter, alone or as one of the shapes of an optional parameter.
+/// A file parameter or a list of files, alone or as one of the shapes of an optional parameter.
 fn is_file(schema: &Value) -> bool {
-    schema.get("x-file").is_some() || shapes(schema).iter().any(|s| s.get("x-file").is_some())
+    let own = |s: &Value| s.get("x-file").is_some() || s.get("items").is_some_and(|i| i.get("x-file").is_some());
+    own(schema) || shapes(schema).iter().any(|s| own(s))
 }
 
 fn shapes(schema: &Value) -> Vec<&Value> {

@@ -158,12 +158,12 @@ fn shares(params: &Params, m: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Matrix;
+    use crate::kinds::{Features, Matrix};
     use crate::params::Params as _;
 
     fn graph(labels: Vec<u32>, classes: usize) -> Graph {
-        let features = Matrix { rows: labels.len(), cols: 0, data: vec![] };
-        Graph { edges: vec![], features, labels, classes, masks: None }
+        let features = Features::Dense(Matrix { rows: labels.len(), cols: 0, data: vec![] });
+        Graph { edges: vec![], features, labels, classes, unlabelled: vec![], masks: None }
     }
 
     fn count(splits: &Splits, graph: &Graph, split: usize, class: u32, part: Part) -> usize {

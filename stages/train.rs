@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Choice, Job, Kind, Progress, Slot, Stage, StageError};
-use crate::kinds::{Operator, Part, Spectrum, Splits, Trained, TrainedSplit};
+use crate::kinds::{Nodes, Operator, Part, Spectrum, Splits, Trained, TrainedSplit};
 use crate::models::{self, GraphView, MODELS, ModelDef};
 use crate::params::nearest_help;
 
@@ -112,6 +112,7 @@ impl Stage for Train {
     const VERSION: u32 = 1;
     const INPUTS: &'static [Slot] = &[
         Slot::one("operator", Kind("operator")),
+        Slot::one("nodes", Kind("nodes")),
         Slot::one("splits", Kind("splits")),
         Slot::optional("spectrum", Kind("spectrum")),
     ];
@@ -121,7 +122,7 @@ impl Stage for Train {
 
     fn run(params: &Params, job: &Job) -> Result<Trained, StageError> {
         let spectrum: Option<Spectrum> = job.optional("spectrum")?;
-        train(params, &job.input("operator")?, &job.input("splits")?, spectrum.as_ref(), job)
+        train(params, &job.input("operator")?, &job.input("nodes")?, &job.input("splits")?, spectrum.as_ref(), job)
     }
 }
 
@@ -138,17 +139,18 @@ struct Run<'a> {
 
 fn train(
     params: &Params,
-    graph: &Operator,
+    operator: &Operator,
+    nodes: &Nodes,
     splits: &Splits,
     spectrum: Option<&Spectrum>,
     job: &Job,
 ) -> Result<Trained, StageError> {
-    check_splits(graph.nodes(), splits)?;
+    check_splits(nodes.len(), splits)?;
     let model = find(&params.model)?;
-    let data = GraphView::new(graph, spectrum, DType::F32)?;
-    let (nodes, classes) = (data.nodes, data.classes);
-    let run = Run { params, model, data, labels: &graph.labels, splits, job, epochs_done: AtomicU64::new(0) };
-    Ok(Trained { nodes, classes, splits: run.all_splits()? })
+    let data = GraphView::new(operator, nodes, spectrum, DType::F32)?;
+    let classes = data.classes;
+    let run = Run { params, model, data, labels: &nodes.labels, splits, job, epochs_done: AtomicU64::new(0) };
+    Ok(Trained { nodes: nodes.len(), classes, splits: run.all_splits()? })
 }
 
 fn find(name: &str) -> Result<&'static ModelDef, StageError> {

@@ -226,12 +226,13 @@ impl<'b> Builder<'b> {
         if let Ok(checked) = &result
             && checked.files().any(|(_, path)| path.is_relative())
         {
-            let files: Vec<_> = checked.files().map(|(name, path)| (name.to_owned(), path.to_owned())).collect();
-            for (name, path) in files {
-                let span = self.span_of(used, point, &name, false);
-                let full = self.pipeline.sources.folder(&span).join(path);
-                written.insert(name, full.display().to_string().into());
-            }
+            let files = checked.map_files(|name, path| {
+                let span = self.span_of(used, point, name, false);
+                Ok::<_, std::convert::Infallible>(
+                    self.pipeline.sources.folder(&span).join(path).display().to_string().into(),
+                )
+            });
+            written.extend(files.unwrap_or_default());
             result = used.def.check(&written);
         }
         let found: Vec<params::Problem> = match result {
@@ -264,20 +265,17 @@ impl<'b> Builder<'b> {
     /// Returns the parameters for the key: a file counts by its content.
     fn with_digests(&mut self, used: &'b StageUse, point: &[usize], checked: &Checked) -> Option<Map<String, Value>> {
         let mut params = checked.all().clone();
-        for (name, path) in checked.files() {
-            match (self.around.digest)(path) {
-                Ok(digest) => {
-                    params.insert(name.to_owned(), json!({ "blake3": digest }));
-                }
-                Err(error) => {
-                    let span = self.span_of(used, point, name, false);
-                    let help = "a relative path starts from the folder of the file it is written in";
-                    let message = format!("cannot read `{}`: {error}", path.display());
-                    self.problems.add_data(&span, message, Some(help.into()));
-                    return None;
-                }
+        let digests = checked.map_files(|name, path| match (self.around.digest)(path) {
+            Ok(digest) => Ok(json!({ "blake3": digest })),
+            Err(error) => {
+                let span = self.span_of(used, point, name, false);
+                let help = "a relative path starts from the folder of the file it is written in";
+                let message = format!("cannot read `{}`: {error}", path.display());
+                self.problems.add_data(&span, message, Some(help.into()));
+                Err(())
             }
-        }
+        });
+        params.extend(digests.ok()?);
         Some(params)
     }
 

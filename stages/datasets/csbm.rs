@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Format;
 use crate::contract::{Job, StageError};
-use crate::kinds::{Graph, Matrix};
+use crate::kinds::{Features, Graph, Matrix};
 use crate::math::random::Stream;
 use crate::params::{self, Problem};
 
@@ -148,8 +148,8 @@ impl Format for Csbm {
         job.check_cancelled()?;
         let edges = edges(params, &labels);
         job.check_cancelled()?;
-        let features = features(params, &labels);
-        Ok(Graph { edges, features, labels, classes: 2, masks: None })
+        let features = Features::Dense(features(params, &labels));
+        Ok(Graph { edges, features, labels, classes: 2, unlabelled: Vec::new(), masks: None })
     }
 }
 
@@ -239,8 +239,8 @@ mod tests {
     fn made(params: &Params) -> Graph {
         params.check().unwrap();
         let labels = labels(params);
-        let (edges, features) = (edges(params, &labels), features(params, &labels));
-        Graph { edges, features, labels, classes: 2, masks: None }
+        let (edges, features) = (edges(params, &labels), Features::Dense(features(params, &labels)));
+        Graph { edges, features, labels, classes: 2, unlabelled: Vec::new(), masks: None }
     }
 
     fn homophily(graph: &Graph) -> f64 {
@@ -284,8 +284,9 @@ mod tests {
         let mut stream = Stream::new(0, &["csbm", "direction"]);
         let u: Vec<f64> = (0..64).map(|_| stream.normal()).collect();
         // √(μ/n)·‖u‖² is 0.63, the noise along u 0.125: classes are apart by ten times the noise.
+        let features = graph.features.to_dense();
         for (i, label) in graph.labels.iter().enumerate() {
-            let along: f64 = graph.features.row(i).iter().zip(&u).map(|(x, u)| f64::from(*x) * u).sum();
+            let along: f64 = features.row(i).iter().zip(&u).map(|(x, u)| f64::from(*x) * u).sum();
             assert_eq!(along > 0.0, *label == 0);
         }
     }

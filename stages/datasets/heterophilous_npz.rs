@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Format;
 use super::npz::{Array, Expected, Misfit, Npz, Number, Numbers};
 use crate::contract::{Job, StageError};
-use crate::kinds::{Graph, Matrix, Part, Splits};
+use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::params::{self, FilePath};
 
 /// The most classes; a larger label is taken for a mistake.
@@ -51,7 +51,7 @@ impl Format for HeterophilousNpz {
         let edges = edges(&mut file, labels.len())?;
         let masks = masks(&mut file, labels.len())?;
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        Ok(Graph { edges, features, labels, classes, masks })
+        Ok(Graph { edges, features: Features::Dense(features), labels, classes, unlabelled: Vec::new(), masks })
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_valid_file_is_read_as_stored() {
         let graph = read(&zipped(&members())).unwrap();
-        assert_eq!(graph.features.data, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(graph.features.values(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         assert_eq!((graph.labels, graph.classes), (vec![0, 2, 0], 3));
         assert_eq!(graph.edges, [(0, 1), (2, 1)]);
         let masks = graph.masks.unwrap();
@@ -372,7 +372,7 @@ mod tests {
             let bytes = if round % 2 == 0 { bytes } else { zipped(&parts) };
             std::fs::write(&path, bytes).unwrap();
             match read_path(&path) {
-                Ok(graph) => assert_eq!(graph.features.rows, graph.labels.len()),
+                Ok(graph) => assert_eq!(graph.features.rows(), graph.labels.len()),
                 Err(StageError::Data { .. }) => refused += 1,
                 Err(other) => panic!("{other}"),
             }

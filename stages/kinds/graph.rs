@@ -6,26 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::kinds::features::Features;
 use crate::kinds::files::{TensorFile, TensorsRead, write_json};
 use crate::kinds::splits::Splits;
 
-/// A dense row-major matrix.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Matrix {
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of columns.
-    pub cols: usize,
-    /// Row-major values, `rows × cols`.
-    pub data: Vec<f32>,
-}
-
-impl Matrix {
-    /// Returns a row.
-    pub fn row(&self, i: usize) -> &[f32] {
-        &self.data[i * self.cols..(i + 1) * self.cols]
-    }
-}
+const UNLABELLED: &str = "unlabelled";
 
 /// A graph with node features and labels.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,11 +18,13 @@ pub struct Graph {
     /// Directed edges `(source, target)` as stored, loops and duplicates included.
     pub edges: Vec<(u32, u32)>,
     /// nodes × features.
-    pub features: Matrix,
+    pub features: Features,
     /// One class a node, below `classes`.
     pub labels: Vec<u32>,
     /// Number of classes.
     pub classes: usize,
+    /// Nodes whose class the publisher does not give, ascending; their entry in `labels` is a placeholder.
+    pub unlabelled: Vec<u32>,
     /// The splits that came with the file, if any.
     pub masks: Option<Splits>,
 }
@@ -68,7 +55,7 @@ impl Graph {
         let homophily = same as f64 / undirected.len().max(1) as f64;
         BTreeMap::from([
             ("nodes", self.nodes().into()),
-            ("features", self.features.cols.into()),
+            ("features", self.features.cols().into()),
             ("classes", self.classes.into()),
             ("edges-stored", self.edges.len().into()),
             ("edges-distinct", distinct.len().into()),
@@ -76,6 +63,7 @@ impl Graph {
             ("self-loops", loops.into()),
             ("isolated-nodes", touched.iter().filter(|t| !**t).count().into()),
             ("edge-homophily", homophily.into()),
+            ("unlabelled-nodes", self.unlabelled.len().into()),
             ("splits", self.masks.as_ref().map_or(0, Splits::len).into()),
         ])
     }
@@ -88,9 +76,12 @@ impl Artifact for Graph {
         let mut file = TensorFile::default();
         let flat: Vec<u32> = self.edges.iter().flat_map(|&(a, b)| [a, b]).collect();
         file.add("edges", &[self.edges.len(), 2], &flat);
-        file.add("features", &[self.features.rows, self.features.cols], &self.features.data);
+        self.features.put(&mut file);
         file.add("labels", &[self.labels.len()], &self.labels);
         file.add("classes", &[1], &[self.classes as u64]);
+        if !self.unlabelled.is_empty() {
+            file.add(UNLABELLED, &[self.unlabelled.len()], &self.unlabelled);
+        }
         if let Some(masks) = &self.masks {
             masks.put(&mut file);
         }
@@ -102,19 +93,24 @@ impl Artifact for Graph {
         let path = dir.join("graph.safetensors");
         let file = TensorsRead::open(&path)?;
         let (_, edges) = file.shaped::<u32, 2>("edges")?;
-        let ([rows, cols], data) = file.shaped::<f32, 2>("features")?;
+        let features = Features::take(&file)?;
         let (_, labels) = file.shaped::<u32, 1>("labels")?;
         let (_, classes) = file.shaped::<u64, 1>("classes")?;
-        let masks = if file.names()?.iter().any(|n| n == Splits::TENSOR) { Some(Splits::take(&file)?) } else { None };
+        let names = file.names()?;
+        let has = |name: &str| names.iter().any(|n| n == name);
+        let masks = if has(Splits::TENSOR) { Some(Splits::take(&file)?) } else { None };
+        let unlabelled = if has(UNLABELLED) { file.shaped::<u32, 1>(UNLABELLED)?.1 } else { Vec::new() };
         let edges: Vec<_> = edges.chunks_exact(2).map(|e| (e[0], e[1])).collect();
         let classes = classes.first().and_then(|c| usize::try_from(*c).ok()).unwrap_or(0);
         let n = labels.len();
-        let sound = rows == n
+        let sound = features.rows() == n
             && edges.iter().all(|&(a, b)| (a as usize) < n && (b as usize) < n)
-            && labels.iter().all(|l| (*l as usize) < classes);
+            && labels.iter().all(|l| (*l as usize) < classes)
+            && unlabelled.iter().all(|u| (*u as usize) < n)
+            && masks.iter().flat_map(|m| &m.parts).all(|parts| parts.len() == n);
         if !sound {
             return Err(ArtifactError::malformed(&path, "a consistent graph"));
         }
-        Ok(Self { edges, features: Matrix { rows, cols, data }, labels, classes, masks })
+        Ok(Self { edges, features, labels, classes, unlabelled, masks })
     }
 }

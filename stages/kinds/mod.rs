@@ -2,9 +2,11 @@
 //!
 //! Tensors are stored as safetensors, frames as Parquet, facts for people as JSON; [`files`] does all three.
 
+mod features;
 pub mod files;
 mod graph;
 mod metrics;
+mod nodes;
 mod operator;
 mod spectrum;
 mod splits;
@@ -12,8 +14,10 @@ mod table;
 mod table_text;
 mod trained;
 
-pub use graph::{Graph, Matrix};
+pub use features::{Features, Matrix};
+pub use graph::Graph;
 pub use metrics::{Metric, Metrics, PartScore, SplitScores};
+pub use nodes::Nodes;
 pub use operator::Operator;
 pub use spectrum::{Side, Spectrum};
 pub use splits::{Part, Splits};

@@ -1,31 +1,37 @@
-//! Compressed sparse rows of a square matrix.
+//! Compressed sparse rows.
 
-/// A square sparse matrix with sorted, distinct column indices in every row.
+/// A sparse matrix with sorted, distinct column indices in every row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Csr {
+pub struct Csr<T = f64> {
+    cols: usize,
     /// Start of every row in `indices`, and the end of the last.
     pub indptr: Vec<u64>,
     /// Column of every entry.
     pub indices: Vec<u32>,
     /// Value of every entry.
-    pub values: Vec<f64>,
+    pub values: Vec<T>,
 }
 
-impl Csr {
-    /// Assembles a matrix of `n` rows, or `None` if the parts do not fit together.
-    pub fn new(n: usize, indptr: Vec<u64>, indices: Vec<u32>, values: Vec<f64>) -> Option<Self> {
+impl<T> Csr<T> {
+    /// Assembles a square matrix of `n` rows, or `None` if the parts do not fit together.
+    pub fn new(n: usize, indptr: Vec<u64>, indices: Vec<u32>, values: Vec<T>) -> Option<Self> {
+        Self::rectangular(n, n, indptr, indices, values)
+    }
+
+    /// Assembles a matrix of `rows` rows and `cols` columns, or `None` if the parts do not fit together.
+    pub fn rectangular(rows: usize, cols: usize, indptr: Vec<u64>, indices: Vec<u32>, values: Vec<T>) -> Option<Self> {
         let nnz = indices.len() as u64;
-        let rows_ascend = indptr.len() == n + 1
+        let rows_ascend = indptr.len() == rows + 1
             && indptr.first() == Some(&0)
             && indptr.last() == Some(&nnz)
             && indptr.windows(2).all(|w| w[0] <= w[1]);
         if !rows_ascend || values.len() != indices.len() {
             return None;
         }
-        let csr = Self { indptr, indices, values };
-        let sorted = (0..n).all(|i| {
+        let csr = Self { cols, indptr, indices, values };
+        let sorted = (0..rows).all(|i| {
             let (columns, _) = csr.row(i);
-            columns.windows(2).all(|w| w[0] < w[1]) && columns.last().is_none_or(|c| (*c as usize) < n)
+            columns.windows(2).all(|w| w[0] < w[1]) && columns.last().is_none_or(|c| (*c as usize) < cols)
         });
         sorted.then_some(csr)
     }
@@ -35,10 +41,20 @@ impl Csr {
         self.indptr.len().saturating_sub(1)
     }
 
+    /// Returns the number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
     /// Returns columns and values of a row.
-    #[expect(clippy::cast_possible_truncation, reason = "row starts index a vector in memory")]
-    pub fn row(&self, i: usize) -> (&[u32], &[f64]) {
-        let range = self.indptr[i] as usize..self.indptr[i + 1] as usize;
+    pub fn row(&self, i: usize) -> (&[u32], &[T]) {
+        let range = self.range(i);
         (&self.indices[range.clone()], &self.values[range])
+    }
+
+    /// Returns where the entries of a row stand in `indices` and `values`.
+    #[expect(clippy::cast_possible_truncation, reason = "row starts index a vector in memory")]
+    pub fn range(&self, i: usize) -> std::ops::Range<usize> {
+        self.indptr[i] as usize..self.indptr[i + 1] as usize
     }
 }

@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Tensor, Var};
 use faer::{Mat, Side as Triangle};
 
 use super::GraphView;
-use crate::kinds::{Matrix, Operator, Side, Spectrum};
+use crate::kinds::{Features, Matrix, Nodes, Operator, Side, Spectrum};
 use crate::math::csr::Csr;
 use crate::math::random::Stream;
 
@@ -12,7 +12,7 @@ use crate::math::random::Stream;
 pub(crate) const NODES: usize = 14;
 
 /// Two rings of seven nodes with chords between them, normalised with self-loops; two classes, five features.
-pub(crate) fn artifacts() -> (Operator, Spectrum) {
+pub(crate) fn artifacts() -> (Operator, Nodes, Spectrum) {
     let n = NODES;
     let mut adjacency = vec![vec![0.0; n]; n];
     for i in 0..n {
@@ -35,13 +35,13 @@ pub(crate) fn artifacts() -> (Operator, Spectrum) {
     }
     let mut stream = Stream::new(11, &["testing"]);
     let data = (0..n * 5).map(|_| stream.normal() as f32).collect();
-    let graph = Operator {
-        matrix: Csr::new(n, indptr, indices, values).unwrap(),
-        features: Matrix { rows: n, cols: 5, data },
+    let operator = Operator { matrix: Csr::new(n, indptr, indices, values).unwrap() };
+    let nodes = Nodes {
+        features: Features::Dense(Matrix { rows: n, cols: 5, data }),
         labels: (0..n).map(|i| u32::from(i >= 7)).collect(),
         classes: 2,
     };
-    (graph, spectrum(n, normal))
+    (operator, nodes, spectrum(n, normal))
 }
 
 /// All eigenpairs, the larger half on the low side.
@@ -62,8 +62,8 @@ fn spectrum(n: usize, entry: impl Fn(usize, usize) -> f64) -> Spectrum {
 
 /// The graph as models see it.
 pub(crate) fn view(dtype: DType) -> GraphView {
-    let (graph, spectrum) = artifacts();
-    GraphView::new(&graph, Some(&spectrum), dtype).unwrap()
+    let (operator, nodes, spectrum) = artifacts();
+    GraphView::new(&operator, &nodes, Some(&spectrum), dtype).unwrap()
 }
 
 /// A tensor of standard normal numbers in double precision.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 
 use crate::contract::StageError;
-use crate::kinds::{Operator, Spectrum};
+use crate::kinds::{Nodes, Operator, Spectrum};
 use crate::math::propagate::Propagator;
 
 /// A graph as models see it.
@@ -37,17 +37,22 @@ impl GraphView {
     ///
     /// # Errors
     /// [`StageError::Unusable`] if graph and spectrum differ in size.
-    pub fn new(graph: &Operator, spectrum: Option<&Spectrum>, dtype: DType) -> Result<Self, StageError> {
-        let nodes = graph.nodes();
-        let shape = (graph.features.rows, graph.features.cols);
-        let features = Tensor::from_slice(&graph.features.data, shape, &Device::Cpu)?.to_dtype(dtype)?;
-        if graph.features.rows != nodes || graph.matrix.n() != nodes || graph.features.cols == 0 || graph.classes == 0 {
+    pub fn new(
+        operator: &Operator,
+        nodes: &Nodes,
+        spectrum: Option<&Spectrum>,
+        dtype: DType,
+    ) -> Result<Self, StageError> {
+        let (graph, nodes) = (nodes, nodes.len());
+        let (rows, cols) = (graph.features.rows(), graph.features.cols());
+        let features = Tensor::from_vec(graph.features.to_dense().data, (rows, cols), &Device::Cpu)?.to_dtype(dtype)?;
+        if rows != nodes || operator.nodes() != nodes || cols == 0 || graph.classes == 0 {
             return Err(StageError::unusable(
                 format!(
                     "the graph has `{nodes}` labels, an operator of `{}` rows, features of `{}` × `{}` and `{}` classes",
-                    graph.matrix.n(),
-                    graph.features.rows,
-                    graph.features.cols,
+                    operator.nodes(),
+                    rows,
+                    cols,
                     graph.classes
                 ),
                 "a model needs labels, operator rows and feature rows for the same nodes, and at least one feature",
@@ -60,7 +65,7 @@ impl GraphView {
             ));
         }
         let spectrum = spectrum.map(|s| SpectrumView::new(s, nodes, dtype)).transpose()?;
-        let operator = Arc::new(Propagator::new(graph.matrix.clone()));
+        let operator = Arc::new(Propagator::new(operator.matrix.clone()));
         Ok(Self { nodes, classes: graph.classes, features, operator, spectrum })
     }
 
@@ -96,23 +101,23 @@ mod tests {
 
     #[test]
     fn a_spectrum_of_another_graph_is_refused() {
-        let (graph, mut spectrum) = testing::artifacts();
+        let (operator, graph, mut spectrum) = testing::artifacts();
         spectrum.nodes += 1;
-        let error = GraphView::new(&graph, Some(&spectrum), DType::F32).err().unwrap();
+        let error = GraphView::new(&operator, &graph, Some(&spectrum), DType::F32).err().unwrap();
         assert!(matches!(error, StageError::Unusable { .. }) && error.hint().is_some());
     }
 
     #[test]
     fn a_label_beyond_the_classes_is_refused() {
-        let (mut graph, _) = testing::artifacts();
+        let (operator, mut graph, _) = testing::artifacts();
         graph.labels[3] = 2;
-        assert!(matches!(GraphView::new(&graph, None, DType::F32), Err(StageError::Unusable { .. })));
+        assert!(matches!(GraphView::new(&operator, &graph, None, DType::F32), Err(StageError::Unusable { .. })));
     }
 
     #[test]
     fn the_low_side_stands_first() {
-        let (graph, spectrum) = testing::artifacts();
-        let view = GraphView::new(&graph, Some(&spectrum), DType::F32).unwrap().spectrum.unwrap();
+        let (operator, graph, spectrum) = testing::artifacts();
+        let view = GraphView::new(&operator, &graph, Some(&spectrum), DType::F32).unwrap().spectrum.unwrap();
         assert_eq!(view.values[..view.low], spectrum.low.values);
         assert_eq!(view.values[view.low..], spectrum.high.values);
         assert!(view.values.windows(2).all(|w| w[0] >= w[1]));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::{Artifact, InputDir, ProgressSink, Quiet, StageDef};
-use crate::kinds::{Epoch, Matrix};
+use crate::kinds::{Epoch, Features, Matrix};
 use crate::math::random::Stream;
 use crate::models::testing;
 
@@ -30,10 +30,10 @@ fn splits(count: usize) -> Splits {
 }
 
 fn run_with(params: &Params, variant: &Value, splits: &Splits, threads: usize) -> Result<Trained, StageError> {
-    let (graph, spectrum) = testing::artifacts();
+    let (operator, nodes, spectrum) = testing::artifacts();
     let cancel = AtomicBool::new(false);
     let job = Job { inputs: &[], threads, progress: &Quiet, cancel: &cancel, variant };
-    train(params, &graph, splits, Some(&spectrum), &job)
+    train(params, &operator, &nodes, splits, Some(&spectrum), &job)
 }
 
 fn run(params: &Params, variant: Value, count: usize) -> Trained {
@@ -41,7 +41,7 @@ fn run(params: &Params, variant: Value, count: usize) -> Trained {
 }
 
 /// Two classes whose features are 1 apart with little noise, on a graph without edges between nodes.
-fn separable() -> (Operator, Splits) {
+fn separable() -> (Operator, Nodes, Splits) {
     let (n, mut stream) = (60, Stream::new(1, &["test"]));
     let labels: Vec<u32> = (0..n).map(|i| i % 2).collect();
     let data =
@@ -49,20 +49,21 @@ fn separable() -> (Operator, Splits) {
     let matrix = crate::math::csr::Csr::new(60, (0..=60).collect(), (0..60).collect(), vec![1.0; 60]).unwrap();
     let part = |i: u32| [Part::Train, Part::Val, Part::Test][i as usize / 2 % 3];
     let splits = Splits { parts: vec![(0..n).map(part).collect()] };
-    (Operator { matrix, features: Matrix { rows: 60, cols: 2, data }, labels, classes: 2 }, splits)
+    let features = Features::Dense(Matrix { rows: 60, cols: 2, data });
+    (Operator { matrix }, Nodes { features, labels, classes: 2 }, splits)
 }
 
 #[test]
 fn a_separable_problem_is_learnt() {
-    let (graph, splits) = separable();
+    let (operator, nodes, splits) = separable();
     for model in ["mlp", "gpr-gnn"] {
         let params = Params { epochs: 100, ..params(model) };
         let cancel = AtomicBool::new(false);
         let variant = json!({"hidden": 8});
         let job = Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &variant };
-        let trained = train(&params, &graph, &splits, None, &job).unwrap();
+        let trained = train(&params, &operator, &nodes, &splits, None, &job).unwrap();
         let test = splits.nodes(0, Part::Test);
-        let (_, accuracy) = split::score(&trained.splits[0].logits, 2, &test, &graph.labels);
+        let (_, accuracy) = split::score(&trained.splits[0].logits, 2, &test, &nodes.labels);
         assert_eq!(accuracy, 1.0, "{model}");
         let history = &trained.splits[0].history;
         assert!(history[history.len() - 1].val_loss < history[0].val_loss);
@@ -96,13 +97,14 @@ fn threads_change_no_byte_where_kernels_are_cut_into_tasks() {
     let values = vec![1.0 / degree as f64; n as usize * degree as usize];
     let matrix = crate::math::csr::Csr::new(n as usize, indptr, (0..n).flat_map(neighbours).collect(), values).unwrap();
     let data = (0..n * 400).map(|_| stream.normal() as f32).collect();
-    let features = Matrix { rows: n as usize, cols: 400, data };
-    let graph = Operator { matrix, features, labels: (0..n).map(|i| i % 5).collect(), classes: 5 };
+    let features = Features::Dense(Matrix { rows: n as usize, cols: 400, data });
+    let (operator, nodes) =
+        (Operator { matrix }, Nodes { features, labels: (0..n).map(|i| i % 5).collect(), classes: 5 });
     let splits = Splits { parts: vec![(0..n).map(|i| if i % 2 == 0 { Part::Train } else { Part::Val }).collect()] };
     let with = |threads| {
         let (cancel, variant) = (AtomicBool::new(false), json!({"hidden": 128, "order": 2}));
         let job = Job { inputs: &[], threads, progress: &Quiet, cancel: &cancel, variant: &variant };
-        train(&Params { epochs: 3, ..params("gpr-gnn") }, &graph, &splits, None, &job).unwrap()
+        train(&Params { epochs: 3, ..params("gpr-gnn") }, &operator, &nodes, &splits, None, &job).unwrap()
     };
     let one = with(1);
     assert!(one == with(2) && one == with(3));
@@ -193,10 +195,10 @@ fn a_class_without_training_nodes_and_a_split_without_test_nodes_are_allowed() {
 
 #[test]
 fn cancelling_stops_the_run() {
-    let (graph, _) = testing::artifacts();
+    let (operator, nodes, _) = testing::artifacts();
     let cancel = AtomicBool::new(true);
     let job = Job { inputs: &[], threads: 2, progress: &Quiet, cancel: &cancel, variant: &json!({}) };
-    let result = train(&params("mlp"), &graph, &splits(3), None, &job);
+    let result = train(&params("mlp"), &operator, &nodes, &splits(3), None, &job);
     assert!(matches!(result, Err(StageError::Cancelled)));
 }
 
@@ -211,11 +213,11 @@ impl ProgressSink for Notes {
 
 #[test]
 fn progress_ends_at_the_total_even_after_an_early_stop() {
-    let (graph, _) = testing::artifacts();
+    let (operator, nodes, _) = testing::artifacts();
     let (cancel, notes) = (AtomicBool::new(false), Notes::default());
     let params = Params { epochs: 300, window: 5, lr: 0.5, ..params("mlp") };
     let job = Job { inputs: &[], threads: 1, progress: &notes, cancel: &cancel, variant: &json!({}) };
-    train(&params, &graph, &splits(2), None, &job).unwrap();
+    train(&params, &operator, &nodes, &splits(2), None, &job).unwrap();
     let notes = notes.0.into_inner().unwrap();
     assert!(notes[0].note.starts_with("split 1/2 epoch 0 loss "), "{}", notes[0].note);
     assert!(notes.windows(2).all(|w| w[0].done < w[1].done));
@@ -269,16 +271,18 @@ fn parameters_of_stage_and_model_stand_side_by_side() {
 #[test]
 fn the_stage_loads_its_inputs_and_saves_what_training_gives() {
     let root = std::env::temp_dir().join(format!("ppgnn-train-test-{}", std::process::id()));
-    let (graph, spectrum) = testing::artifacts();
+    let (operator, nodes, spectrum) = testing::artifacts();
     let dir = |name: &str| {
         let dir = root.join(name);
         std::fs::create_dir_all(&dir).unwrap();
         dir
     };
-    graph.save(&dir("operator")).unwrap();
+    operator.save(&dir("operator")).unwrap();
+    nodes.save(&dir("nodes")).unwrap();
     spectrum.save(&dir("spectrum")).unwrap();
     splits(2).save(&dir("splits")).unwrap();
-    let inputs = ["operator", "splits", "spectrum"].map(|slot| InputDir { slot, key: String::new(), dir: dir(slot) });
+    let inputs =
+        ["operator", "nodes", "splits", "spectrum"].map(|slot| InputDir { slot, key: String::new(), dir: dir(slot) });
     let stage = StageDef::of::<Train>();
     let written = json!({"model": "pp-gnn", "epochs": 30, "lr": 0.05, "bins": 2});
     let checked = stage.check(written.as_object().unwrap()).unwrap();

@@ -28,12 +28,13 @@ sweep:
     load.dataset: ["one", two]
     method: {MLP: {train.model: mlp}, PP-GNN: {train.bins: 2.0, train.model: pp-gnn}}
 stages:
-  evaluate: {inputs: {splits: split, operator: normalize, trained: train}}
+  evaluate: {inputs: {splits: split, nodes: featurize, trained: train}}
   train:
     params: {epochs: 5e0, hidden: 0x8, model: mlp, lr: 1.0e-2, seed: 0}
-    inputs: {spectrum: evd, splits: split, operator: normalize}
+    inputs: {spectrum: evd, splits: split, operator: normalize, nodes: featurize}
   split: {inputs: {graph: load}, params: {train: 0.48, count: 2}}
   evd: {inputs: {operator: normalize}, params: {k: 8}}
+  featurize: { inputs: { graph: load } }
   normalize: {inputs: {graph: load}, params: {self-loops: true}}
   load: {}
 datasets:

@@ -8,10 +8,11 @@ name: s
 datasets: {a: {format: csbm, nodes: 40, features: 4}, b: {format: csbm, nodes: 40, features: 4, seed: 9}}
 stages:
   load: {params: {dataset: a}}
+  featurize: { inputs: { graph: load } }
   normalize: {inputs: {graph: load}}
   split: {inputs: {graph: load}, params: {count: 1}}
-  train: {inputs: {operator: normalize, splits: split}, params: {model: mlp, epochs: 2, hidden: 4}}
-  evaluate: {inputs: {trained: train, operator: normalize, splits: split}}
+  train: {inputs: {operator: normalize, nodes: featurize, splits: split}, params: {model: mlp, epochs: 2, hidden: 4}}
+  evaluate: {inputs: {trained: train, nodes: featurize, splits: split}}
 ";
 
 fn trains(sweep: &str) -> Vec<String> {

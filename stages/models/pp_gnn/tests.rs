@@ -214,8 +214,8 @@ fn parameters_that_do_not_fit_each_other_are_reported_once() {
 
 #[test]
 fn it_cannot_be_built_without_a_spectrum() {
-    let (graph, _) = testing::artifacts();
-    let data = GraphView::new(&graph, None, DType::F32).unwrap();
+    let (operator, nodes, _) = testing::artifacts();
+    let data = GraphView::new(&operator, &nodes, None, DType::F32).unwrap();
     let error = PpGnn::build(&Params::default(), &data, &mut Streams::new(0, 0)).err().unwrap();
     assert!(matches!(error, StageError::MissingInput { slot: "spectrum" }));
     assert!(data.features.device().same_device(&Device::Cpu));
