@@ -3,6 +3,9 @@
 mod csbm;
 mod heterophilous_npz;
 mod npz;
+mod source;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use crate::contract::{Job, StageError};
 use crate::kinds::Graph;

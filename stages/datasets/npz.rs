@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use npyz::{DType, NpyFile, NpyHeader, Order, TypeChar};
 use zip::ZipArchive;
 
+use super::source;
 use crate::contract::StageError;
 
 /// The most bytes that a member may hold when it is decoded.
@@ -95,7 +96,7 @@ impl Npz {
     /// # Errors
     /// When it cannot be read or is no zip.
     pub fn open(path: &Path) -> Result<Self, StageError> {
-        let file = File::open(path).map_err(|e| StageError::data(path.display(), format!("cannot open: {e}")))?;
+        let file = source::open(path)?;
         match ZipArchive::new(BufReader::new(file)) {
             Ok(archive) => Ok(Self { path: path.to_owned(), archive }),
             Err(e) => Err(foreign(path, &e)),
@@ -157,22 +158,14 @@ impl Npz {
 /// Says what a file is that is no zip.
 fn foreign(path: &Path, error: &zip::result::ZipError) -> StageError {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|f| f.take(64).read_to_end(&mut start));
-    let text = start.trim_ascii_start();
-    let (what, hint) = if let Err(e) = read {
-        (format!("cannot be read: {e}"), None)
-    } else if start.is_empty() {
-        ("is empty, expected an npz file".into(), Some("download it again"))
-    } else if text.starts_with(b"<") {
-        ("is a web page, expected an npz file".into(), Some("download the file itself, not the page that shows it"))
-    } else if text.starts_with(b"version https://git-lfs") {
-        ("is a Git LFS pointer, expected an npz file".into(), Some("fetch the file itself with `git lfs pull`"))
-    } else if start.starts_with(b"PK") {
-        (format!("is damaged or cut off: {error}"), Some("download it again"))
+    let zip = File::open(path).and_then(|f| f.take(2).read_to_end(&mut start)).is_ok() && start == b"PK";
+    let (what, hint) = if zip {
+        (format!("is damaged or cut off: {error}"), Some("download it again".to_owned()))
     } else {
         (format!("is not an npz file: {error}"), None)
     };
-    StageError::Data { place: path.display().to_string(), what, hint: hint.map(str::to_owned) }
+    let other = StageError::Data { place: path.display().to_string(), what, hint };
+    source::foreign(path, "an npz file").unwrap_or(other)
 }
 
 /// Reads the header of an array, after looking at its bytes so that the parser meets nothing that could make it

@@ -1,0 +1,102 @@
+//! Opening files that nobody vouches for, and recognising what is often found in place of data.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::contract::StageError;
+use crate::kinds::Part;
+
+/// Opens a file.
+///
+/// # Errors
+/// When it cannot be opened, or is a folder.
+pub fn open(path: &Path) -> Result<File, StageError> {
+    let cannot = |e: &dyn std::fmt::Display| StageError::data(path.display(), format!("cannot open: {e}"));
+    let file = File::open(path).map_err(|e| cannot(&e))?;
+    match file.metadata() {
+        Ok(about) if about.is_dir() => Err(cannot(&"it is a folder")),
+        _ => Ok(file),
+    }
+}
+
+/// Recognises a file that is not `expected` (`an npz file`, `a table`) at all: empty, a web page, a Git LFS pointer.
+pub fn foreign(path: &Path, expected: &str) -> Option<StageError> {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(256).read_to_end(&mut start));
+    let text = start.trim_ascii_start().to_ascii_lowercase();
+    let (what, hint) = if let Err(e) = read {
+        (format!("cannot be read: {e}"), None)
+    } else if start.is_empty() {
+        (format!("is empty, expected {expected}"), Some("download it again"))
+    } else if [&b"<!doctype"[..], b"<html", b"<head", b"<?xml"].iter().any(|tag| text.starts_with(tag)) {
+        (format!("is a web page, expected {expected}"), Some("download the file itself, not the page that shows it"))
+    } else if text.starts_with(b"version https://git-lfs") {
+        (format!("is a Git LFS pointer, expected {expected}"), Some("fetch the file itself with `git lfs pull`"))
+    } else {
+        return None;
+    };
+    Some(StageError::Data { place: path.display().to_string(), what, hint: hint.map(str::to_owned) })
+}
+
+/// The parts of one split while it is read: a node is in one part at most.
+#[derive(Clone, Debug)]
+pub struct PartsBuilder(Vec<Part>);
+
+impl PartsBuilder {
+    /// No node is in any part.
+    pub fn new(nodes: usize) -> Self {
+        Self(vec![Part::None; nodes])
+    }
+
+    /// Puts a node into a part; says which other part it is in already.
+    ///
+    /// # Errors
+    /// The other part, if there is one.
+    pub fn put(&mut self, node: usize, part: Part) -> Result<(), Part> {
+        match self.0.get_mut(node) {
+            Some(there) if *there == Part::None || *there == part => {
+                *there = part;
+                Ok(())
+            }
+            Some(there) => Err(*there),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the split.
+    pub fn finish(self) -> Vec<Part> {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_place_of_data_is_recognised() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let found = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            foreign(&path, "a table").map(|e| e.to_string().rsplit_once(": ").unwrap().1.to_owned())
+        };
+        assert_eq!(found(b"").as_deref(), Some("is empty, expected a table"));
+        assert_eq!(found(b" <!DOCTYPE html>").as_deref(), Some("is a web page, expected a table"));
+        assert_eq!(
+            found(b"version https://git-lfs.github.com/spec/v1\n").as_deref(),
+            Some("is a Git LFS pointer, expected a table")
+        );
+        assert_eq!(found(b"node_id\tnode_id\n"), None);
+        assert!(open(folder.path()).unwrap_err().to_string().ends_with("cannot open: it is a folder"));
+    }
+
+    #[test]
+    fn a_node_is_in_one_part() {
+        let mut parts = PartsBuilder::new(2);
+        assert_eq!(parts.put(0, Part::Train), Ok(()));
+        assert_eq!(parts.put(0, Part::Test), Err(Part::Train));
+        assert_eq!(parts.finish(), [Part::Train, Part::None]);
+    }
+}
