@@ -89,7 +89,7 @@ fn sixteen_processes_on_one_empty_store_produce_each_node_once() {
     for event in project.events("artifacts").iter().filter(|e| e["event"] == "node-finished") {
         *finished.entry(event["node"].as_str().unwrap().to_owned()).or_default() += 1;
     }
-    assert_eq!(finished.len(), 17, "{finished:?}");
+    assert_eq!(finished.len(), 19, "{finished:?}");
     assert!(finished.values().all(|n| *n == 1), "{finished:?}");
 }
 

@@ -7,7 +7,7 @@ fn plan_lists_nodes_with_id_stage_key_and_state() {
     let project = Project::tiny();
     let plan = project.run(&["plan", "tiny.yaml", "--json"]).exit(0).json();
     let nodes = plan["nodes"].as_array().unwrap();
-    assert_eq!(nodes.len(), 17);
+    assert_eq!(nodes.len(), 19);
     for node in nodes {
         assert_eq!(node["key"].as_str().unwrap().len(), 64);
         assert_eq!(node["state"], "miss");
@@ -15,12 +15,12 @@ fn plan_lists_nodes_with_id_stage_key_and_state() {
     }
     project.run(&["run", "tiny.yaml"]).exit(0);
     let plan = project.run(&["plan", "tiny.yaml", "--json"]).exit(0).json();
-    assert_eq!(plan["hits"], 17);
+    assert_eq!(plan["hits"], 19);
     project
         .run(&["plan", "tiny.yaml"])
         .exit(0)
-        .prints("17 nodes: 17 hit, 0 miss")
-        .prints("sharing: 17 nodes instead of 25");
+        .prints("19 nodes: 19 hit, 0 miss")
+        .prints("sharing: 19 nodes instead of 29");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn plan_expects_times_from_earlier_runs() {
 #[test]
 fn check_touches_neither_store_nor_data() {
     let project = Project::tiny();
-    project.run(&["check", "tiny.yaml"]).exit(0).prints("valid; points: 4, nodes: 17, tables: 1");
+    project.run(&["check", "tiny.yaml"]).exit(0).prints("valid; points: 4, nodes: 19, tables: 1");
     assert!(!project.path("artifacts").exists());
     let with_file = "{ppgnn: 1, name: f, stages: {load: {params: {format: heterophilous-npz, path: gone.npz}}}}";
     let project = Project::new().file("f.yaml", with_file);
@@ -46,7 +46,7 @@ fn dag_draws_nodes_or_stages() {
     let project = Project::tiny();
     let mermaid = project.run(&["dag", "tiny.yaml"]).exit(0).stdout;
     assert!(mermaid.starts_with("graph LR\n"), "{mermaid}");
-    assert_eq!(mermaid.matches("-->").count(), 2 * (1 + 1 + 1 + 2 + 3 + 2 * 3) + 4, "{mermaid}");
+    assert_eq!(mermaid.matches("-->").count(), 2 * (1 + 1 + 1 + 1 + 3 + 4 + 2 * 3) + 4, "{mermaid}");
     let dot = project.run(&["dag", "tiny.yaml", "--format", "dot", "--stages"]).exit(0).stdout;
     assert!(dot.starts_with("digraph") && dot.contains("train (0 of 4 cached)"), "{dot}");
 }

@@ -20,21 +20,21 @@ fn json_ends_with_one_object_that_adds_up() {
     let report = project.run(&["run", "tiny.yaml", "--json"]).exit(0).json();
     let count = |field: &str| report[field].as_u64().unwrap();
     // Two graphs × (load, normalize, split, evd, 2 × train, 2 × evaluate), and the table.
-    assert_eq!((count("nodes"), count("ran"), count("cached"), count("failed")), (17, 17, 0, 0));
+    assert_eq!((count("nodes"), count("ran"), count("cached"), count("failed")), (19, 19, 0, 0));
     assert!(report["seconds"].as_f64().unwrap() > 0.0);
     assert_eq!(report["version"], 1);
     assert_eq!(report["tables"].as_array().unwrap().len(), 4);
     let again = project.run(&["run", "tiny.yaml", "--json"]).exit(0).json();
     assert_eq!(
         (again["nodes"].as_u64(), again["cached"].as_u64(), again["ran"].as_u64()),
-        (Some(17), Some(17), Some(0))
+        (Some(19), Some(19), Some(0))
     );
 }
 
 #[test]
 fn a_dry_run_computes_and_writes_nothing() {
     let project = Project::tiny();
-    project.run(&["run", "tiny.yaml", "-n"]).exit(0).prints("17 nodes: 0 hit, 17 miss");
+    project.run(&["run", "tiny.yaml", "-n"]).exit(0).prints("19 nodes: 0 hit, 19 miss");
     assert!(!project.path("artifacts").exists());
 }
 
@@ -45,7 +45,7 @@ fn a_target_limits_the_run() {
     assert_eq!(report["ran"], 3);
     assert!(!project.path("artifacts/results").join("tiny").exists());
     let report = project.run(&["run", "tiny.yaml", "train/*/MLP", "--json"]).exit(0).json();
-    assert_eq!((report["ran"].as_u64(), report["failed"].as_u64()), (Some(6), Some(0)));
+    assert_eq!((report["ran"].as_u64(), report["failed"].as_u64()), (Some(8), Some(0)));
     project.run(&["run", "tiny.yaml", "trian"]).exit(2).says("did you mean `train`?");
 }
 
@@ -116,7 +116,7 @@ fn a_failing_node_stops_only_what_depends_on_it() {
     let run = project.run(&["run", "tiny.yaml", "--json"]).exit(5);
     let report = run.json();
     assert_eq!(report["failed"], 2, "{}", run.stderr);
-    assert_eq!(report["ran"], 12, "{}", run.stderr);
+    assert_eq!(report["ran"], 14, "{}", run.stderr);
     assert_eq!(report["skipped"], 3);
     assert_eq!(report["failures"][0]["node"], "train/one/PP-GNN");
 }

@@ -72,7 +72,7 @@ fn an_option_wins_over_the_sweep_and_reduces_its_axis() {
     let plan = project.run(&["plan", "s.yaml", "--json", "--set", "train.lr=0.7"]).exit(0).json();
     let ids: Vec<_> = plan["nodes"].as_array().unwrap().iter().map(|n| n["id"].as_str().unwrap()).collect();
     assert!(ids.contains(&"train/lr=0.7"), "{ids:?}");
-    assert_eq!(ids.len(), 5, "{ids:?}");
+    assert_eq!(ids.len(), 6, "{ids:?}");
 }
 
 #[test]
