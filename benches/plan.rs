@@ -39,7 +39,9 @@ fn main() {
         let (mut best, mut best_states, mut planned) = (f64::INFINITY, f64::INFINITY, 0);
         for _ in 0..5 {
             let begun = Instant::now();
-            let pipeline = Pipeline::load(&file, &Overrides::default(), ppgnn_stages::STAGES).expect("valid");
+            let pipeline =
+                Pipeline::load(&file, &Overrides::default(), ppgnn_stages::STAGES, &ppgnn::pipeline::Nothing)
+                    .expect("valid");
             let plan = build(&pipeline, &around).expect("valid");
             best = best.min(begun.elapsed().as_secs_f64());
             let begun = Instant::now();

@@ -4,14 +4,21 @@
 //! one with the best mean of the metric `pick` is shown; ties go to the first. `pick` must be a validation metric:
 //! choosing on test nodes would report a number that nobody could have known to choose. The table says which
 //! candidate was chosen and what every candidate had.
+//!
+//! `reference` is a CSV file of values published elsewhere, to stand beside ours: `row`, `column` (labels of the table),
+//! `mean`, `std` (in the unit of the table: shares in percent) and `note` (a mark, or a word in place of a value). Lines
+//! that start with `#` are comments; rows that the table does not have are ignored.
+
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Artifact, Job, Slot, Stage, StageError};
-use crate::kinds::{Candidate, Cell, Metric, Metrics, Picked, Spread, Table};
+use crate::kinds::{Absent, Candidate, Cell, Metric, Metrics, Picked, Reference, Spread, Table};
 use crate::math::stats::{self, Divisor};
-use crate::params::{self, Problem};
+use crate::params::{self, FilePath, Problem};
 
 /// Parameters of `tabulate`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +45,24 @@ pub struct Params {
     pub columns: Vec<String>,
     /// The cells and the runs behind them.
     pub cells: Vec<CellSpec>,
+    /// The cells that cannot be computed.
+    pub absent: Vec<AbsentSpec>,
+    /// A CSV file of published values (row, column, mean, std, note), to stand beside ours.
+    pub reference: Option<FilePath>,
+    /// What the published values are called.
+    pub reference_title: String,
+}
+
+/// A cell that cannot be computed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AbsentSpec {
+    /// Place of its label in `rows`, from 0.
+    pub row: usize,
+    /// Place of its label in `columns`, from 0.
+    pub column: usize,
+    /// Why, and what to do about it.
+    pub why: String,
 }
 
 /// The runs behind one cell.
@@ -68,6 +93,9 @@ impl Default for Params {
             rows: Vec::new(),
             columns: Vec::new(),
             cells: Vec::new(),
+            absent: Vec::new(),
+            reference: None,
+            reference_title: "reference".into(),
         }
     }
 }
@@ -102,6 +130,13 @@ impl params::Params for Params {
                 problems.push(Problem::value("cells", message));
             }
         }
+        for cell in &self.absent {
+            if cell.row >= self.rows.len() || cell.column >= self.columns.len() {
+                let message =
+                    format!("the cell of row {} and column {} is outside of the table", cell.row, cell.column);
+                problems.push(Problem::value("absent", message));
+            }
+        }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }
@@ -112,7 +147,7 @@ pub struct Tabulate;
 impl Stage for Tabulate {
     const NAME: &'static str = "tabulate";
     const ABOUT: &'static str = "Makes a table of one metric from many runs";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
     type Params = Params;
     type Output = Table;
@@ -123,17 +158,27 @@ impl Stage for Tabulate {
             runs.push((input.key.clone(), Metrics::load(&input.dir)?));
             job.check_cancelled()?;
         }
-        table(params, &runs)
+        let published = params.reference.as_ref().map(|f| published(&f.0, params)).transpose()?;
+        table(params, &runs, &published.unwrap_or_default())
     }
 }
 
 /// A run: its key and its scores.
 type Run = (String, Metrics);
 
-fn table(params: &Params, runs: &[Run]) -> Result<Table, StageError> {
+/// Published values by the places of their row and column.
+type Published = BTreeMap<(usize, usize), Reference>;
+
+fn table(params: &Params, runs: &[Run], published: &Published) -> Result<Table, StageError> {
     let cells: Result<Vec<Cell>, _> = params.cells.iter().map(|spec| cell(params, spec, runs)).collect();
     let mut cells = cells?;
     cells.sort_by_key(|c| (c.row, c.column));
+    let reference = |row, column| published.get(&(row, column)).cloned();
+    cells.iter_mut().for_each(|c| c.reference = reference(c.row, c.column));
+    let absent = params.absent.iter().map(|a| {
+        let why = a.why.clone();
+        Absent { row: a.row, column: a.column, why, reference: reference(a.row, a.column) }
+    });
     let mut table = Table {
         title: params.title.clone(),
         metric: params.metric,
@@ -143,10 +188,52 @@ fn table(params: &Params, runs: &[Run]) -> Result<Table, StageError> {
         column_title: params.column_title.clone(),
         rows: params.rows.clone(),
         columns: params.columns.clone(),
+        reference_title: params.reference_title.clone(),
+        absent: absent.collect(),
         cells,
     };
     table.rank();
     Ok(table)
+}
+
+/// Reads the published values of the rows and columns that the table has.
+fn published(path: &Path, params: &Params) -> Result<Published, StageError> {
+    const COLUMNS: [&str; 5] = ["row", "column", "mean", "std", "note"];
+    let place = |line: Option<u64>| match line {
+        Some(line) => format!("{}, line {line}", path.display()),
+        None => path.display().to_string(),
+    };
+    let bad = |e: csv::Error| StageError::data(place(e.position().map(csv::Position::line)), e.to_string());
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_path(path).map_err(bad)?;
+    let headers = reader.headers().map_err(bad)?.clone();
+    if headers.iter().ne(COLUMNS) {
+        let found: Vec<_> = headers.iter().collect();
+        let what = format!("has the columns `{}`, expected `{}`", found.join(","), COLUMNS.join(","));
+        return Err(StageError::data(place(None), what));
+    }
+    let scale = if params.metric.is_share() { 100.0 } else { 1.0 };
+    let mut published = Published::new();
+    for record in reader.records() {
+        let record = record.map_err(bad)?;
+        let line = record.position().map(csv::Position::line);
+        let field = |at: usize| record.get(at).unwrap_or_default();
+        let number = |at: usize| match field(at) {
+            "" => Ok(None),
+            text => match text.parse::<f64>() {
+                Ok(x) if x.is_finite() => Ok(Some(x / scale)),
+                _ => Err(StageError::data(place(line), format!("{} is `{text}`, expected a number", COLUMNS[at]))),
+            },
+        };
+        let reference = Reference { mean: number(2)?, std: number(3)?, note: field(4).to_owned() };
+        let find = |labels: &[String], at: usize| labels.iter().position(|l| l == field(at));
+        if let (Some(row), Some(column)) = (find(&params.rows, 0), find(&params.columns, 1))
+            && published.insert((row, column), reference).is_some()
+        {
+            let what = format!("row `{}` and column `{}` have a value already", field(0), field(1));
+            return Err(StageError::data(place(line), what));
+        }
+    }
+    Ok(published)
 }
 
 fn cell(params: &Params, spec: &CellSpec, runs: &[Run]) -> Result<Cell, StageError> {
@@ -162,7 +249,18 @@ fn cell(params: &Params, spec: &CellSpec, runs: &[Run]) -> Result<Cell, StageErr
         Spread::Sample => Divisor::Sample,
     };
     let (mean, std) = (stats::mean(&values).unwrap_or(0.0), stats::std(&values, divisor));
-    Ok(Cell { row: spec.row, column: spec.column, mean, std, n: values.len(), values, runs: keys, rank: None, picked })
+    Ok(Cell {
+        row: spec.row,
+        column: spec.column,
+        mean,
+        std,
+        n: values.len(),
+        values,
+        runs: keys,
+        rank: None,
+        picked,
+        reference: None,
+    })
 }
 
 fn pick(metric: Metric, spec: &CellSpec, runs: &[Run]) -> Result<Picked, StageError> {
@@ -226,6 +324,10 @@ mod tests {
             confusion: vec![],
         };
         (key.to_owned(), Metrics { splits: splits.iter().map(scores).collect() })
+    }
+
+    fn table(params: &Params, runs: &[Run]) -> Result<Table, StageError> {
+        super::table(params, runs, &Published::new())
     }
 
     fn params(cells: Vec<CellSpec>) -> Params {
@@ -332,5 +434,38 @@ mod tests {
         let table = Table::load(out.path()).unwrap();
         assert_eq!(table.cells[0].runs, ["b", "a"]);
         assert!(table.markdown().contains("| x | 37.5 ± 12.5 |"), "{}", table.markdown());
+    }
+
+    fn reference(text: &str) -> Result<Published, StageError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("paper.csv");
+        std::fs::write(&path, text).unwrap();
+        super::published(&path, &params(vec![]))
+    }
+
+    #[test]
+    fn published_values_find_their_cells() {
+        let text =
+            "# printed in percent\nrow,column,mean,std,note\ngcn,cora,81.5,1.25,\nmlp,texas,,,OOM\nother,cora,1,2,\n";
+        let published = reference(text).unwrap();
+        assert_eq!(published.len(), 2);
+        assert_eq!((published[&(0, 1)].mean, published[&(0, 1)].std), (Some(0.815), Some(0.0125)));
+        assert_eq!((published[&(1, 0)].mean, published[&(1, 0)].note.as_str()), (None, "OOM"));
+        let absent = vec![AbsentSpec { row: 0, column: 1, why: "no data".into() }];
+        let params = Params { absent, ..params(vec![spec(1, 0, &[&[0]])]) };
+        let table = super::table(&params, &[run("a", &[(0.5, 0.5)])], &published).unwrap();
+        assert_eq!(table.cells[0].reference.as_ref().unwrap().note, "OOM");
+        assert_eq!(table.absent[0].reference.as_ref().unwrap().mean, Some(0.815));
+    }
+
+    #[test]
+    fn a_broken_file_of_published_values_is_named_with_its_line() {
+        let message = |text: &str| reference(text).unwrap_err().to_string();
+        assert!(message("row,column,mean\n").ends_with("expected `row,column,mean,std,note`"));
+        let number = message("row,column,mean,std,note\ngcn,cora,best,,\n");
+        assert!(number.ends_with("paper.csv, line 2: mean is `best`, expected a number"), "{number}");
+        let twice = message("row,column,mean,std,note\ngcn,cora,1,,\ngcn,cora,2,,\n");
+        assert!(twice.ends_with("line 3: row `gcn` and column `cora` have a value already"), "{twice}");
+        assert!(message("row,column,mean,std,note\ngcn,cora,1\n").contains("line 2"));
     }
 }

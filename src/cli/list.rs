@@ -105,14 +105,19 @@ fn variants(stage: &str) -> Vec<Item> {
 }
 
 fn of_file(file: &str, as_json: bool) -> Result<u8, Failure> {
-    let pipeline = Pipeline::load(PathBuf::from(file).as_path(), &Overrides::default(), ppgnn_stages::STAGES)?;
+    let pipeline = Pipeline::load(
+        PathBuf::from(file).as_path(),
+        &Overrides::default(),
+        ppgnn_stages::STAGES,
+        &crate::pipeline::Nothing,
+    )?;
     if as_json {
         let list: Vec<_> =
-            pipeline.datasets.iter().map(|(k, n)| json!({"name": k.name, "params": n.value()})).collect();
+            pipeline.datasets.all.iter().map(|(k, n)| json!({"name": k.name, "params": n.value()})).collect();
         print_json(&json!({"version": 1, "items": list}))?;
     } else {
         let line = |(k, n): &(crate::pipeline::Key, crate::pipeline::Node)| format!("{:<20} {}\n", k.name, n.value());
-        print(&pipeline.datasets.iter().map(line).collect::<String>())?;
+        print(&pipeline.datasets.all.iter().map(line).collect::<String>())?;
     }
     Ok(exit::DONE)
 }

@@ -31,7 +31,7 @@ impl PipelineArgs {
         if let Err(error) = std::fs::File::open(&self.file) {
             return Err(Failure::usage(format!("cannot read `{}`: {error}", self.file.display()), None));
         }
-        Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES)?)
+        Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES, &crate::pipeline::Nothing)?)
     }
 
     /// Reads the pipeline and plans it.

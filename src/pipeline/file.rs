@@ -12,11 +12,23 @@ use super::problem::Problems;
 use super::source::Span;
 use super::yaml::{Data, Key, Node};
 
+/// What happens where the data of a known data set is not here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AbsentData {
+    /// Nothing is run.
+    #[default]
+    Fail,
+    /// Everything else is run, and tables say what is absent.
+    Skip,
+}
+
 /// A pipeline file, as written.
 #[derive(Debug, Default)]
 pub struct PipelineFile {
     /// Name of the pipeline.
     pub name: String,
+    /// What happens where data is not here.
+    pub absent: AbsentData,
     /// Data sets by name: parameters of `load`.
     pub datasets: Vec<(Key, Node)>,
     /// Stages by name.
@@ -110,7 +122,8 @@ pub struct TableEntry {
 
 /// Reads the merged document.
 pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
-    let known = ["ppgnn", "name", "about", "extends", "datasets", "stages", "sweep", "tables", "profiles"];
+    let known =
+        ["ppgnn", "name", "about", "extends", "absent-data", "datasets", "stages", "sweep", "tables", "profiles"];
     let mut file = PipelineFile::default();
     let mut reader = Reader { problems };
     reader.only(root, &known, "a pipeline file");
@@ -121,6 +134,15 @@ pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
     if let Some(about) = root.get("about") {
         reader.text(about);
     }
+    file.absent = match root.get("absent-data").map(|n| (n, n.value())) {
+        None => AbsentData::Fail,
+        Some((_, Value::String(word))) if word == "fail" => AbsentData::Fail,
+        Some((_, Value::String(word))) if word == "skip" => AbsentData::Skip,
+        Some((node, _)) => {
+            reader.expected(node, "`fail` or `skip`");
+            AbsentData::Fail
+        }
+    };
     file.datasets = reader.map(root.get("datasets")).to_vec();
     for (_, node) in &file.datasets {
         reader.map(Some(node));
@@ -353,7 +375,7 @@ impl Reader<'_> {
             self.problems.add(&name.span, "`published` is the name of the record beside the tables", None);
         }
         const OWN: [&str; 5] = ["rows", "columns", "pool", "from", "where"];
-        const PASSED_ON: [&str; 5] = ["title", "metric", "pick", "std", "digits"];
+        const PASSED_ON: [&str; 7] = ["title", "metric", "pick", "std", "digits", "reference", "reference-title"];
         let known: Vec<&str> = OWN.into_iter().chain(PASSED_ON).collect();
         self.only(node, &known, "a table");
         let entries = self.map(Some(node));

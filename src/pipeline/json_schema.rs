@@ -44,6 +44,10 @@ pub fn json_schema(stages: &'static [StageDef]) -> Value {
             "ppgnn": {"const": FORMAT, "description": "Version of the file format"},
             "name": {"type": "string", "description": "Name of the pipeline; results are published under it"},
             "about": {"type": "string", "description": "What the pipeline is for"},
+            "absent-data": {
+                "enum": ["fail", "skip"],
+                "description": "Where data of a known data set is not here: run nothing, or run the rest and say so in the tables",
+            },
             "extends": {"type": "string", "description": "Path of one other file that this one is laid on"},
             "datasets": {
                 "type": "object",
@@ -94,6 +98,7 @@ pub fn json_schema(stages: &'static [StageDef]) -> Value {
                         "where": matches,
                         "title": table["title"], "metric": table["metric"], "pick": table["pick"],
                         "std": table["std"], "digits": table["digits"],
+                        "reference": table["reference"], "reference-title": table["reference-title"],
                     },
                 },
             },

@@ -1,6 +1,7 @@
 //! Pipeline files: from YAML text to a pipeline as meant. Nothing outside this module knows YAML.
 
 mod axes;
+mod datasets;
 mod document;
 mod file;
 mod json_schema;
@@ -10,8 +11,9 @@ mod source;
 mod yaml;
 
 pub use axes::{Axis, Sweep, holds};
+pub use datasets::{DATASET_PARAM, DATASET_STAGE, Datasets, Known, KnownDatasets, Nothing};
 pub use document::{FORMAT, Overrides, Setting};
-pub use file::{AxisValue, TableEntry};
+pub use file::{AbsentData, AxisValue, TableEntry};
 pub use json_schema::json_schema;
 pub use problem::{PipelineError, Problem, ProblemKind, ProblemReport, Problems};
 pub use resolve::{Pipeline, StageUse};

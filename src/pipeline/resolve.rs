@@ -10,8 +10,9 @@ use ppgnn_stages::contract::{Arity, Slot, StageDef};
 use ppgnn_stages::params::{list, nearest_help};
 
 use super::axes::Sweep;
+use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};
 use super::document::{self, Overrides, Setting};
-use super::file::{self, StageEntry, TableEntry};
+use super::file::{self, AbsentData, StageEntry, TableEntry};
 use super::problem::{PipelineError, Problems};
 use super::source::Sources;
 use super::yaml::{Key, Node};
@@ -37,8 +38,10 @@ pub struct Pipeline {
     pub profile: Option<String>,
     /// Names of the profiles that the file has.
     pub profiles: Vec<String>,
-    /// Data sets by name.
-    pub datasets: Vec<(Key, Node)>,
+    /// Data sets that it uses.
+    pub datasets: Datasets,
+    /// What happens where data is not here.
+    pub absent: AbsentData,
     /// Stages, inputs before the stages that need them.
     pub stages: Vec<StageUse>,
     /// The sweep.
@@ -56,7 +59,12 @@ impl Pipeline {
     ///
     /// # Errors
     /// Every problem of the first phase that has any.
-    pub fn load(path: &Path, overrides: &Overrides, stages: &'static [StageDef]) -> Result<Self, PipelineError> {
+    pub fn load(
+        path: &Path,
+        overrides: &Overrides,
+        stages: &'static [StageDef],
+        known: &dyn KnownDatasets,
+    ) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let document = document::load(path, overrides, &mut sources)?;
         let mut problems = Problems::default();
@@ -74,12 +82,20 @@ impl Pipeline {
                 problems.add(&setting.span, message, Some(nearest_help(&setting.stage, names())));
             }
         }
+        let of_sweep = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
+        let settings = of_sweep.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&document.forced);
+        let set = settings.filter(|s| s.param == DATASET_PARAM).map(|s| s.value.value());
+        let written = file.stages.iter().flat_map(|s| &s.params).filter(|(k, _)| k.name == DATASET_PARAM);
+        let named: Vec<_> = set.chain(written.map(|(_, n)| n.value())).collect();
+        let named = named.iter().filter_map(serde_json::Value::as_str);
+        let datasets = datasets::resolve(&file.datasets, named, known, &mut sources, &mut problems);
         problems.finish(&sources)?;
         Ok(Self {
             name: file.name,
             profile: document.profile,
             profiles: document.profiles,
-            datasets: file.datasets,
+            datasets,
+            absent: file.absent,
             stages: uses,
             sweep,
             forced: document.forced,

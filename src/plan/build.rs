@@ -4,21 +4,19 @@
 //! the stages above it; nodes whose keys turn out equal become one. Work is linear in the number of nodes.
 
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use ppgnn_stages::contract::{Arity, StageDef};
 use ppgnn_stages::params::{self, Checked, nearest_help};
 use serde_json::{Map, Value, json};
 
-use super::graph::{Edge, Node, NodeId, Plan};
+use super::graph::{Absence, Edge, Node, NodeId, Plan};
 use super::key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};
 use super::tables;
-use crate::pipeline::{Pipeline, PipelineError, Problems, Setting, Span, StageUse, holds};
-
-/// The stage that data sets are parameters of.
-const DATASET_STAGE: &str = "load";
-/// The parameter that names a data set.
-const DATASET_PARAM: &str = "dataset";
+use crate::pipeline::{
+    AbsentData, DATASET_PARAM, DATASET_STAGE, Pipeline, PipelineError, Problems, Setting, Span, StageUse, holds,
+};
 
 /// What a plan depends on beside the pipeline.
 pub struct Surroundings<'a> {
@@ -38,7 +36,7 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
     let mut builder = Builder::new(pipeline, around);
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
     for point in &pipeline.sweep.points {
-        let mut made: Vec<Option<NodeId>> = Vec::with_capacity(pipeline.stages.len());
+        let mut made: Vec<Made> = Vec::with_capacity(pipeline.stages.len());
         for stage in 0..pipeline.stages.len() {
             let node = builder.node(stage, point, &made);
             made.push(node);
@@ -51,9 +49,34 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
     for table in &pipeline.tables {
         tables.extend(tables::add(&mut builder, table, &of_points));
     }
-    let Builder { problems, nodes, .. } = builder;
+    let Builder { mut problems, nodes, absent, known_data, .. } = builder;
+    if pipeline.absent == AbsentData::Fail || nodes.is_empty() {
+        for (absence, span) in &absent {
+            problems.add_data(span, absence.what(), Some(absence.remedy()));
+        }
+    }
     problems.finish(&pipeline.sources)?;
-    Ok(Plan { pipeline: pipeline.name.clone(), profile: pipeline.profile.clone(), nodes, tables, unshared })
+    Ok(Plan {
+        pipeline: pipeline.name.clone(),
+        profile: pipeline.profile.clone(),
+        nodes,
+        tables,
+        absent: absent.into_iter().map(|(absence, _)| absence).collect(),
+        known_data,
+        unshared,
+    })
+}
+
+/// A node, or why there is none.
+pub(super) type Made = Result<NodeId, Gone>;
+
+/// Why there is no node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// A problem was reported.
+    Problem,
+    /// Data is not here: a place in [`Builder::absent`].
+    Absent(usize),
 }
 
 pub(super) struct Builder<'b> {
@@ -64,12 +87,15 @@ pub(super) struct Builder<'b> {
     by_key: HashMap<ArtifactKey, NodeId>,
     names: HashSet<String>,
     used_datasets: HashSet<String>,
+    /// Data that is not here, and where it is asked for.
+    pub(super) absent: Vec<(Absence, Span)>,
+    known_data: Vec<(NodeId, String)>,
     /// For every stage its parameters as written, data sets not yet looked up.
     base: Vec<Map<String, Value>>,
     /// For every stage the axes that can reach it, its own or through its inputs.
     pub(super) axes: Vec<Vec<usize>>,
     /// For every stage the nodes made so far, by the values of those axes.
-    made: Vec<HashMap<Vec<usize>, Option<NodeId>>>,
+    made: Vec<HashMap<Vec<usize>, Made>>,
 }
 
 impl<'b> Builder<'b> {
@@ -87,6 +113,8 @@ impl<'b> Builder<'b> {
             by_key: HashMap::new(),
             names: HashSet::new(),
             used_datasets: HashSet::new(),
+            absent: Vec::new(),
+            known_data: Vec::new(),
             base,
             axes: reaching_axes(pipeline),
             made: vec![HashMap::new(); pipeline.stages.len()],
@@ -94,7 +122,7 @@ impl<'b> Builder<'b> {
     }
 
     /// Returns the node of a stage at a point, making it if no earlier point had the same values.
-    fn node(&mut self, stage: usize, point: &[usize], upstream: &[Option<NodeId>]) -> Option<NodeId> {
+    fn node(&mut self, stage: usize, point: &[usize], upstream: &[Made]) -> Made {
         let values: Vec<usize> = self.axes[stage].iter().map(|a| point[*a]).collect();
         if let Some(node) = self.made[stage].get(&values) {
             return *node;
@@ -104,11 +132,11 @@ impl<'b> Builder<'b> {
         node
     }
 
-    fn make(&mut self, stage: usize, point: &[usize], upstream: &[Option<NodeId>]) -> Option<NodeId> {
+    fn make(&mut self, stage: usize, point: &[usize], upstream: &[Made]) -> Made {
         let pipeline = self.pipeline;
         let used = &pipeline.stages[stage];
-        let written = self.written(stage, point)?;
-        let checked = self.checked(used, point, written)?;
+        let written = self.written(stage, point).ok_or(Gone::Problem)?;
+        let checked = self.checked(used, point, written).ok_or(Gone::Problem)?;
         let mut inputs = Vec::new();
         for slot in used.def.inputs {
             let wired = used.inputs.iter().find(|(s, _)| s.name == slot.name).map_or(&[][..], |(_, w)| w);
@@ -118,7 +146,7 @@ impl<'b> Builder<'b> {
             }
             if wired.is_empty() && slot.arity == Arity::Optional {
                 self.unwired(used, point, slot.name, &checked);
-                return None;
+                return Err(Gone::Problem);
             }
             for from in wired {
                 inputs.push(Edge { slot: slot.name, node: upstream[*from]? });
@@ -127,7 +155,26 @@ impl<'b> Builder<'b> {
         let tags = self.axes[stage].iter().filter_map(|a| pipeline.sweep.axes[*a].tag(point[*a]));
         let name = std::iter::once(used.name.name.clone()).chain(tags).collect::<Vec<_>>().join("/");
         let params = self.with_digests(used, point, &checked)?;
-        Some(self.add(name, used.def, checked, params, inputs))
+        let node = self.add(name, used.def, checked, params, inputs);
+        if used.def.name == DATASET_STAGE
+            && let Some(known) = self.known_dataset(used, point)
+            && !self.known_data.iter().any(|(there, _)| *there == node)
+        {
+            self.known_data.push((node, known));
+        }
+        Ok(node)
+    }
+
+    /// The name of the data set that `load` reads at a point.
+    fn dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
+        let set = self.settings(used, point).filter(|s| s.param == DATASET_PARAM).last().map(|s| s.value.value());
+        let own = || used.params.iter().find(|(k, _)| k.name == DATASET_PARAM).map(|(_, n)| n.value());
+        set.or_else(own)?.as_str().map(str::to_owned)
+    }
+
+    /// The known data set that `load` starts from at a point.
+    fn known_dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
+        self.pipeline.datasets.known.get(&self.dataset(used, point)?).cloned()
     }
 
     /// Adds a node, or finds the one with the same key.
@@ -177,8 +224,12 @@ impl<'b> Builder<'b> {
             return Some(written);
         }
         let Some(name) = written.shift_remove(DATASET_PARAM) else { return Some(written) };
-        let known = || self.pipeline.datasets.iter().map(|(k, _)| k.name.as_str());
-        let found = self.pipeline.datasets.iter().find(|(k, _)| name.as_str() == Some(&k.name));
+        let datasets = &self.pipeline.datasets;
+        let known = || {
+            let own = datasets.all.iter().map(|(k, _)| k.name.as_str());
+            own.chain(datasets.names.iter().map(String::as_str))
+        };
+        let found = name.as_str().and_then(|n| datasets.get(n));
         let Some((_, dataset)) = found else {
             let help = if known().next().is_none() {
                 "the pipeline has no `datasets`".to_owned()
@@ -201,7 +252,7 @@ impl<'b> Builder<'b> {
     /// Checks data sets that no point uses: one that is broken should not wait for its first use to say so.
     fn check_unused_datasets(&mut self) {
         let Some(load) = self.around.stages.iter().find(|d| d.name == DATASET_STAGE) else { return };
-        for (key, dataset) in self.pipeline.datasets.iter().filter(|(k, _)| !self.used_datasets.contains(&k.name)) {
+        for (key, dataset) in self.pipeline.datasets.all.iter().filter(|(k, _)| !self.used_datasets.contains(&k.name)) {
             let written = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
             for problem in load.check(&written).err().into_iter().flatten() {
                 let entry = dataset.entries().iter().find(|(k, _)| k.name == problem.param);
@@ -263,20 +314,41 @@ impl<'b> Builder<'b> {
     }
 
     /// Returns the parameters for the key: a file counts by its content.
-    fn with_digests(&mut self, used: &'b StageUse, point: &[usize], checked: &Checked) -> Option<Map<String, Value>> {
+    fn with_digests(
+        &mut self,
+        used: &'b StageUse,
+        point: &[usize],
+        checked: &Checked,
+    ) -> Result<Map<String, Value>, Gone> {
         let mut params = checked.all().clone();
         let digests = checked.map_files(|name, path| match (self.around.digest)(path) {
             Ok(digest) => Ok(json!({ "blake3": digest })),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.known_dataset(used, point).is_some() => {
+                Err(self.absence(used, point, path))
+            }
             Err(error) => {
                 let span = self.span_of(used, point, name, false);
                 let help = "a relative path starts from the folder of the file it is written in";
                 let message = format!("cannot read `{}`: {error}", path.display());
                 self.problems.add_data(&span, message, Some(help.into()));
-                Err(())
+                Err(Gone::Problem)
             }
         });
-        params.extend(digests.ok()?);
-        Some(params)
+        params.extend(digests?);
+        Ok(params)
+    }
+
+    /// Notes that the data of a known data set is not here.
+    fn absence(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> Gone {
+        let (dataset, known) = (self.dataset(used, point), self.known_dataset(used, point));
+        let (dataset, known) = (dataset.unwrap_or_default(), known.unwrap_or_default());
+        let absence = Absence { dataset, known, file: file.to_owned() };
+        let at = self.absent.iter().position(|(a, _)| *a == absence).unwrap_or_else(|| {
+            let span = self.span_of(used, point, DATASET_PARAM, false);
+            self.absent.push((absence, span));
+            self.absent.len() - 1
+        });
+        Gone::Absent(at)
     }
 
     /// Finds where a parameter of a stage at a point was written, strongest place first.
@@ -285,10 +357,7 @@ impl<'b> Builder<'b> {
             return if name { setting.span.clone() } else { setting.value.span.clone() };
         }
         let dataset = |p: &str| {
-            let named = self.settings(used, point).filter(|s| s.param == DATASET_PARAM).last().map(|s| s.value.value());
-            let named =
-                named.or_else(|| used.params.iter().find(|(k, _)| k.name == DATASET_PARAM).map(|(_, n)| n.value()))?;
-            let (key, set) = self.pipeline.datasets.iter().find(|(k, _)| named.as_str() == Some(&k.name))?;
+            let (key, set) = self.pipeline.datasets.get(&self.dataset(used, point)?)?;
             let entry = set.entries().iter().find(|(k, _)| k.name == p);
             Some(entry.map_or_else(|| key.span.clone(), |(k, n)| if name { k.span.clone() } else { n.span.clone() }))
         };

@@ -1,5 +1,7 @@
 //! The plan: every node of a run with its key, inputs before the nodes that need them.
 
+use std::path::PathBuf;
+
 use ppgnn_stages::contract::StageDef;
 use ppgnn_stages::params::Checked;
 
@@ -46,6 +48,37 @@ pub struct TableNode {
     pub node: NodeId,
 }
 
+/// A data set that is known but whose data is not here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// Name in the pipeline.
+    pub dataset: String,
+    /// Name that `ppgnn data` knows it by.
+    pub known: String,
+    /// The first file that is missing.
+    pub file: PathBuf,
+}
+
+impl Absence {
+    /// Says what is missing.
+    pub fn what(&self) -> String {
+        format!("the data of `{}` is not here: no file `{}`", self.known, self.file.display())
+    }
+
+    /// Says what brings it.
+    pub fn remedy(&self) -> String {
+        let name = &self.known;
+        format!(
+            "`ppgnn data fetch {name}` downloads it; `--data-dir DIR` uses a folder that has it, `ppgnn data import DIR` copies from one"
+        )
+    }
+
+    /// Both in one line, for a table.
+    pub fn in_short(&self) -> String {
+        format!("{}, its data is not here (ppgnn data fetch {} brings it)", self.dataset, self.known)
+    }
+}
+
 /// Every node of a pipeline, inputs first.
 #[derive(Clone)]
 pub struct Plan {
@@ -57,6 +90,10 @@ pub struct Plan {
     pub nodes: Vec<Node>,
     /// The tables.
     pub tables: Vec<TableNode>,
+    /// Data sets that were left out because their data is not here.
+    pub absent: Vec<Absence>,
+    /// For nodes that read a known data set, its name.
+    pub known_data: Vec<(NodeId, String)>,
     /// Nodes there would be if points of the sweep shared nothing.
     pub unshared: usize,
 }

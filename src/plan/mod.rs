@@ -9,5 +9,5 @@ mod tables;
 
 pub use build::{Surroundings, build};
 pub use files::FileDigests;
-pub use graph::{Edge, Node, NodeId, Plan, TableNode};
+pub use graph::{Absence, Edge, Node, NodeId, Plan, TableNode};
 pub use key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};

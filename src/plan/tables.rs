@@ -6,7 +6,7 @@ use ppgnn_stages::contract::Kind;
 use ppgnn_stages::params::{list, nearest_help};
 use serde_json::{Map, Value, json};
 
-use super::build::Builder;
+use super::build::{Builder, Gone, Made};
 use super::graph::{Edge, NodeId, TableNode};
 use crate::pipeline::{Axis, Key, TableEntry, holds};
 
@@ -15,11 +15,18 @@ const TABLE_STAGE: &str = "tabulate";
 /// The kind that it reads.
 const METRICS: Kind = Kind("metrics");
 
+/// The parameter of `tabulate` that names a file of published values.
+const REFERENCE: &str = "reference";
+
+/// A row and a column.
+type Place = (Vec<usize>, Vec<usize>);
+/// For each cell that cannot be computed the absence behind it.
+type Absent = BTreeMap<Place, usize>;
 /// For each cell its candidates, and for each candidate the nodes that are pooled.
-type Cells = BTreeMap<(Vec<usize>, Vec<usize>), BTreeMap<Vec<usize>, Vec<NodeId>>>;
+type Cells = BTreeMap<Place, BTreeMap<Vec<usize>, Vec<NodeId>>>;
 
 /// Adds the node of a table, or reports why it cannot be made.
-pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Option<NodeId>>]) -> Option<TableNode> {
+pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Made>]) -> Option<TableNode> {
     let stage = builder.around.stages.iter().find(|d| d.name == TABLE_STAGE)?;
     let from = metrics_stage(builder, table)?;
     let sweep = &builder.pipeline.sweep;
@@ -38,12 +45,20 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Op
     let left: Vec<usize> = builder.axes[from].iter().copied().filter(|a| !placed.contains(a)).collect();
 
     let mut cells = Cells::new();
+    let mut absent = Absent::new();
     let mut missing = false;
     for (point, made) in sweep.points.iter().zip(of_points).filter(|(p, _)| holds(&filter, p)) {
-        let at = |axes: &[usize]| axes.iter().map(|a| point[*a]).collect::<Vec<_>>();
-        let Some(node) = made[from] else {
-            missing = true;
-            continue;
+        let at = |axes: &[usize]| at_axes(point, axes);
+        let node = match made[from] {
+            Ok(node) => node,
+            Err(Gone::Absent(at)) => {
+                absent.insert((at_axes(point, &rows), at_axes(point, &columns)), at);
+                continue;
+            }
+            Err(Gone::Problem) => {
+                missing = true;
+                continue;
+            }
         };
         let pooled = cells.entry((at(&rows), at(&columns))).or_default().entry(at(&left)).or_default();
         if !pooled.contains(&node) {
@@ -53,7 +68,7 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Op
     if missing {
         return None;
     }
-    if cells.is_empty() {
+    if cells.is_empty() && absent.is_empty() {
         builder.problems.add(
             &table.name.span,
             format!("no point of the sweep is in table `{}`", table.name.name),
@@ -76,7 +91,16 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Op
         report_mixed(builder, &left, &cells, table);
         return None;
     }
-    let (params, inputs) = params(&builder.pipeline.sweep.axes, table, [&rows, &columns, &left], &cells);
+    // A cell with some of its runs is computed from those; a candidate that is not here cannot be picked.
+    absent.retain(|place, _| !cells.contains_key(place));
+    let whys = absent.into_iter().map(|(place, at)| (place, builder.absent[at].0.in_short())).collect();
+    let (mut params, inputs) = params(&builder.pipeline.sweep.axes, table, [&rows, &columns, &left], &cells, &whys);
+    if let Some((_, node)) = table.params.iter().find(|(k, _)| k.name == REFERENCE)
+        && let Some(path) = node.value().as_str()
+    {
+        let path = builder.pipeline.sources.folder(&node.span).join(path);
+        params.insert(REFERENCE.into(), path.display().to_string().into());
+    }
     let checked = match stage.check(&params) {
         Ok(checked) => checked,
         Err(found) => {
@@ -88,11 +112,25 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Op
             return None;
         }
     };
-    let all = checked.all().clone();
+    let mut all = checked.all().clone();
+    let digests = checked.map_files(|name, path| {
+        (builder.around.digest)(path).map(|digest| json!({ "blake3": digest })).map_err(|error| {
+            let written = table.params.iter().find(|(k, _)| k.name == name);
+            let span = written.map_or(&table.name.span, |(_, n)| &n.span);
+            let help = "a relative path starts from the folder of the file it is written in";
+            let message = format!("cannot read `{}`: {error}", path.display());
+            builder.problems.add_data(span, message, Some(help.into()));
+        })
+    });
+    all.extend(digests.ok()?);
     let slot = stage.inputs.first()?.name;
     let edges = inputs.into_iter().map(|node| Edge { slot, node }).collect();
     let node = builder.add(format!("{TABLE_STAGE}/{}", table.name.name), stage, checked, all, edges);
     Some(TableNode { name: table.name.name.clone(), node })
+}
+
+fn at_axes(point: &[usize], axes: &[usize]) -> Vec<usize> {
+    axes.iter().map(|a| point[*a]).collect()
 }
 
 /// The stage whose metrics the table shows: the one it names, or the only one there is.
@@ -164,17 +202,23 @@ fn params(
     table: &TableEntry,
     [rows, columns, left]: [&[usize]; 3],
     cells: &Cells,
+    absent: &BTreeMap<Place, String>,
 ) -> (Map<String, Value>, Vec<NodeId>) {
     let label = |of: &[usize], at: &[usize]| {
         let words: Vec<&str> = of.iter().zip(at).map(|(a, v)| axes[*a].values[*v].label.as_str()).collect();
         words.join(", ")
     };
     let title = |of: &[usize]| of.iter().map(|a| axes[*a].short.as_str()).collect::<Vec<_>>().join(", ");
-    let mut row_keys: Vec<&Vec<usize>> = cells.keys().map(|(r, _)| r).collect();
-    row_keys.dedup();
-    let mut column_keys: Vec<&Vec<usize>> = cells.keys().map(|(_, c)| c).collect();
-    column_keys.sort_unstable();
-    column_keys.dedup();
+    let sorted = |keys: &mut Vec<&Vec<usize>>| {
+        keys.sort_unstable();
+        keys.dedup();
+    };
+    let mut row_keys: Vec<&Vec<usize>> = cells.keys().chain(absent.keys()).map(|(r, _)| r).collect();
+    sorted(&mut row_keys);
+    let mut column_keys: Vec<&Vec<usize>> = cells.keys().chain(absent.keys()).map(|(_, c)| c).collect();
+    sorted(&mut column_keys);
+    let row_of = |row: &Vec<usize>| row_keys.binary_search(&row).unwrap_or(0);
+    let column_of = |column: &Vec<usize>| column_keys.binary_search(&column).unwrap_or(0);
     let mut inputs: Vec<NodeId> = Vec::new();
     let mut position = std::collections::HashMap::new();
     let mut specs = Vec::new();
@@ -200,8 +244,7 @@ fn params(
                 nodes.iter().map(place).collect()
             })
             .collect();
-        let row = row_keys.binary_search(&row).unwrap_or(0);
-        let column = column_keys.binary_search(&column).unwrap_or(0);
+        let (row, column) = (row_of(row), column_of(column));
         specs.push(json!({"row": row, "column": column, "candidates": candidates, "labels": labels}));
     }
     let mut params: Map<String, Value> = table.params.iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
@@ -211,5 +254,8 @@ fn params(
     params.insert("row-title".into(), title(rows).into());
     params.insert("column-title".into(), title(columns).into());
     params.insert("cells".into(), specs.into());
+    let absent =
+        absent.iter().map(|((row, column), why)| json!({"row": row_of(row), "column": column_of(column), "why": why}));
+    params.insert("absent".into(), absent.collect());
     (params, inputs)
 }

@@ -21,5 +21,5 @@ pub use nodes::Nodes;
 pub use operator::Operator;
 pub use spectrum::{Side, Spectrum};
 pub use splits::{Part, Splits};
-pub use table::{Candidate, Cell, Picked, Rank, Spread, Table};
+pub use table::{Absent, Candidate, Cell, Picked, Rank, Reference, Spread, Table};
 pub use trained::{Epoch, Trained, TrainedSplit};

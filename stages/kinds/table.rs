@@ -81,6 +81,42 @@ pub struct Cell {
     pub rank: Option<Rank>,
     /// How it was chosen, if there was a choice.
     pub picked: Option<Picked>,
+    /// The value published elsewhere, if there is one.
+    pub reference: Option<Reference>,
+}
+
+impl Cell {
+    /// Returns whether the value is further than two published standard deviations from the published one.
+    pub fn is_far(&self) -> bool {
+        let Some(Reference { mean: Some(mean), std: Some(std), .. }) = &self.reference else { return false };
+        (self.mean - mean).abs() > 2.0 * std
+    }
+}
+
+/// A value published elsewhere, to stand beside one of ours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Reference {
+    /// The mean, in the unit of [`Cell::mean`]; none where the source gives a word in its place.
+    pub mean: Option<f64>,
+    /// The standard deviation, if it is given.
+    pub std: Option<f64>,
+    /// A mark or a word of the source, such as `*` or `OOM`.
+    pub note: String,
+}
+
+/// A cell that could not be computed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Absent {
+    /// Place of its label in the rows.
+    pub row: usize,
+    /// Place of its label in the columns.
+    pub column: usize,
+    /// Why it is absent, and what to do about it.
+    pub why: String,
+    /// The value published elsewhere, if there is one.
+    pub reference: Option<Reference>,
 }
 
 /// A table of one metric.
@@ -103,8 +139,12 @@ pub struct Table {
     pub rows: Vec<String>,
     /// Labels of the columns.
     pub columns: Vec<String>,
+    /// What the values beside ours are called; empty if there are none.
+    pub reference_title: String,
     /// The cells there are, by row and column.
     pub cells: Vec<Cell>,
+    /// The cells that could not be computed, by row and column.
+    pub absent: Vec<Absent>,
 }
 
 impl Table {
@@ -131,6 +171,11 @@ impl Table {
                 };
             }
         }
+    }
+
+    /// Returns why the cell at a place could not be computed, if so.
+    pub fn absent(&self, row: usize, column: usize) -> Option<&Absent> {
+        self.absent.iter().find(|a| a.row == row && a.column == column)
     }
 
     /// Returns the cell at a place, if there is one.
@@ -160,7 +205,7 @@ pub(super) mod tests {
 
     fn cell(row: usize, column: usize, mean: f64) -> Cell {
         let (values, runs) = (vec![mean; 2], vec![format!("key-{row}-{column}")]);
-        Cell { row, column, mean, std: Some(0.0125), n: 2, values, runs, rank: None, picked: None }
+        Cell { row, column, mean, std: Some(0.0125), n: 2, values, runs, rank: None, picked: None, reference: None }
     }
 
     pub(in crate::kinds) fn table(means: &[(usize, usize, f64)]) -> Table {

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::kinds::metrics::Metric;
-use crate::kinds::table::{Cell, Rank, Spread, Table};
+use crate::kinds::table::{Cell, Rank, Reference, Spread, Table};
 
 impl Table {
     /// Returns the table as GitHub Markdown: title, table, caption.
@@ -23,21 +23,23 @@ impl Table {
         out += &line([":---".to_owned()].into_iter().chain(self.columns.iter().map(|_| "---:".to_owned())).collect());
         for (row, label) in self.rows.iter().enumerate() {
             let cells = (0..self.columns.len()).map(|column| match self.cell(row, column) {
-                None => "–".to_owned(),
+                None => self.missing(row, column, "–", " ± ", markdown_text),
                 Some(cell) => {
                     let shown = self.shown(cell, " ± ");
-                    match cell.rank {
+                    let marked = match cell.rank {
                         Some(Rank::Best) => format!("**{shown}**"),
                         // GitHub keeps `ins`, and strips `u`.
                         Some(Rank::Second) => format!("<ins>{shown}</ins>"),
                         None => shown,
-                    }
+                    };
+                    marked + &self.beside(cell, " ± ", "−", "†", markdown_text)
                 }
             });
             out += &line([markdown_text(label)].into_iter().chain(cells).collect());
         }
         let marks = ("**bold**", "<ins>underlined</ins>");
-        let _ = write!(out, "\n{}\n", self.caption("%", "±", marks));
+        let caption = self.caption("%", "±", marks, "†");
+        let _ = write!(out, "\n{caption}{}\n", self.whys(markdown_text));
         out
     }
 
@@ -45,7 +47,8 @@ impl Table {
     pub fn latex(&self) -> String {
         let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
         let mut out = String::from("\\begin{table}\n  \\centering\n");
-        let caption = self.caption("\\%", "$\\pm$", ("\\textbf{bold}", "\\underline{underlined}"));
+        let marks = ("\\textbf{bold}", "\\underline{underlined}");
+        let caption = self.caption("\\%", "$\\pm$", marks, "$\\dagger$") + &self.whys(latex_text);
         let title = if self.title.is_empty() { String::new() } else { format!("{}. ", latex_text(&self.title)) };
         let _ = writeln!(out, "  \\caption{{{title}{caption}}}");
         let _ = write!(out, "  \\begin{{tabular}}{{l{}}}\n    \\toprule\n", "r".repeat(self.columns.len()));
@@ -58,14 +61,15 @@ impl Table {
         out += "    \\midrule\n";
         for (row, label) in self.rows.iter().enumerate() {
             let cells = (0..self.columns.len()).map(|column| match self.cell(row, column) {
-                None => "--".to_owned(),
+                None => self.missing(row, column, "--", " $\\pm$ ", latex_text),
                 Some(cell) => {
                     let shown = self.shown(cell, " $\\pm$ ");
-                    match cell.rank {
+                    let marked = match cell.rank {
                         Some(Rank::Best) => format!("\\textbf{{{shown}}}"),
                         Some(Rank::Second) => format!("\\underline{{{shown}}}"),
                         None => shown,
-                    }
+                    };
+                    marked + &self.beside(cell, " $\\pm$ ", "$-$", "$^\\dagger$", latex_text)
                 }
             });
             out += &line([latex_text(label)].into_iter().chain(cells).collect());
@@ -73,20 +77,33 @@ impl Table {
         out + "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     }
 
-    /// Returns one line a cell, with plain numbers (shares are not in percent); rank is 1, 2 or empty.
+    /// Returns one line a cell, with plain numbers (shares are not in percent); rank is 1, 2 or empty. A cell that could
+    /// not be computed has no mean, and says why in `note`.
     pub fn csv(&self) -> String {
-        let mut out = String::from("row,column,metric,mean,std,n,rank\n");
+        let mut out = String::from("row,column,metric,mean,std,n,rank,reference-mean,reference-std,note\n");
+        let label = |labels: &[String], at: usize| csv_text(labels.get(at).map_or("", String::as_str));
+        let metric = words(self.metric).join("-");
+        let plain = |number: Option<f64>| number.map_or(String::new(), |x| x.to_string());
+        let published = |r: Option<&Reference>| {
+            let r = r.cloned().unwrap_or_default();
+            (format!("{},{}", plain(r.mean), plain(r.std)), r.note)
+        };
         for cell in &self.cells {
-            let label = |labels: &[String], at: usize| csv_text(labels.get(at).map_or("", String::as_str));
             let rank = match cell.rank {
                 Some(Rank::Best) => "1",
                 Some(Rank::Second) => "2",
                 None => "",
             };
-            let std = cell.std.map_or(String::new(), |s| s.to_string());
             let (row, column) = (label(&self.rows, cell.row), label(&self.columns, cell.column));
-            let metric = words(self.metric).join("-");
-            let _ = writeln!(out, "{row},{column},{metric},{},{std},{},{rank}", cell.mean, cell.n);
+            let (reference, note) = published(cell.reference.as_ref());
+            let (std, note) = (plain(cell.std), csv_text(&note));
+            let _ = writeln!(out, "{row},{column},{metric},{},{std},{},{rank},{reference},{note}", cell.mean, cell.n);
+        }
+        for absent in &self.absent {
+            let (row, column) = (label(&self.rows, absent.row), label(&self.columns, absent.column));
+            let (reference, note) = published(absent.reference.as_ref());
+            let notes: Vec<&str> = [absent.why.as_str(), &note].into_iter().filter(|n| !n.is_empty()).collect();
+            let _ = writeln!(out, "{row},{column},{metric},,,0,,{reference},{}", csv_text(&notes.join("; ")));
         }
         out
     }
@@ -106,8 +123,52 @@ impl Table {
         }
     }
 
+    /// A value published elsewhere, as it was printed.
+    fn printed(&self, reference: &Reference, between: &str, escape: fn(&str) -> String) -> String {
+        let show = |x: f64| number(self.metric, self.digits, x);
+        let note = escape(&reference.note);
+        match (reference.mean, reference.std) {
+            (Some(mean), Some(std)) => format!("{}{note}{between}{}", show(mean), show(std)),
+            (Some(mean), None) => show(mean) + &note,
+            _ => note,
+        }
+    }
+
+    /// What stands behind a value: the published one, how far ours is from it, and a mark where that is far.
+    fn beside(&self, cell: &Cell, between: &str, minus: &str, far: &str, escape: fn(&str) -> String) -> String {
+        let Some(reference) = &cell.reference else { return String::new() };
+        let printed = self.printed(reference, between, escape);
+        let Some(mean) = reference.mean else { return format!(" ({printed})") };
+        let difference = number(self.metric, self.digits, cell.mean - mean);
+        let signed = match difference.strip_prefix('-') {
+            Some(size) if size.bytes().any(|b| (b'1'..=b'9').contains(&b)) => format!("{minus}{size}"),
+            Some(size) => format!("+{size}"),
+            None => format!("+{difference}"),
+        };
+        let mark = if cell.is_far() { far } else { "" };
+        format!(" ({printed}, {signed}{mark})")
+    }
+
+    /// What stands in place of a cell that is not there.
+    fn missing(&self, row: usize, column: usize, dash: &str, between: &str, escape: fn(&str) -> String) -> String {
+        let Some(absent) = self.absent(row, column) else { return dash.to_owned() };
+        match &absent.reference {
+            Some(reference) => format!("absent ({})", self.printed(reference, between, escape)),
+            None => "absent".to_owned(),
+        }
+    }
+
+    /// Why cells are absent, each reason once.
+    fn whys(&self, escape: fn(&str) -> String) -> String {
+        let mut whys: Vec<&str> = self.absent.iter().map(|a| a.why.as_str()).collect();
+        whys.dedup();
+        let mut seen = std::collections::BTreeSet::new();
+        whys.retain(|w| seen.insert(*w));
+        whys.iter().map(|why| format!(" Absent: {}.", escape(why))).collect()
+    }
+
     /// States metric, unit, spread, number of values and the marks.
-    fn caption(&self, percent: &str, plus_minus: &str, (bold, underlined): (&str, &str)) -> String {
+    fn caption(&self, percent: &str, plus_minus: &str, (bold, underlined): (&str, &str), far: &str) -> String {
         let unit = if self.metric.is_share() { format!(" in {percent}") } else { String::new() };
         let spread = match self.std {
             Spread::Population => "population (n)",
@@ -126,6 +187,14 @@ impl Table {
         if self.cells.iter().any(|c| c.rank.is_some()) {
             let better = if self.metric.is_share() { "larger" } else { "smaller" };
             let _ = write!(text, " Best in a column {bold}, second best {underlined} ({better} is better).");
+        }
+        if self.cells.iter().any(|c| c.reference.is_some()) {
+            let of = if self.reference_title.is_empty() { "reference" } else { &self.reference_title };
+            let of = if far.contains('$') { latex_text(of) } else { markdown_text(of) };
+            let _ = write!(text, " In brackets: {of}, and ours minus it.");
+            if self.cells.iter().any(Cell::is_far) {
+                let _ = write!(text, " {far} further than two of its standard deviations.");
+            }
         }
         if self.cells.iter().any(|c| c.picked.is_some()) {
             text += " Configurations were chosen on validation nodes.";
@@ -206,6 +275,8 @@ fn csv_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::kinds::table::Absent;
     use crate::kinds::table::tests::table;
 
     #[test]
@@ -244,10 +315,35 @@ second best <ins>underlined</ins> (larger is better).
     #[test]
     fn csv_has_plain_numbers_and_quotes_what_it_must() {
         let csv = table(&[(0, 0, 0.5), (2, 0, 0.75), (0, 1, 0.1)]).csv();
-        let expected = "row,column,metric,mean,std,n,rank\n\
-            gcn_a,texas,test-accuracy,0.5,0.0125,2,2\n\
-            \"say \"\"hi\"\",\nyou\",texas,test-accuracy,0.75,0.0125,2,1\n\
-            gcn_a,a|b,test-accuracy,0.1,0.0125,2,\n";
+        let expected = "row,column,metric,mean,std,n,rank,reference-mean,reference-std,note\n\
+            gcn_a,texas,test-accuracy,0.5,0.0125,2,2,,,\n\
+            \"say \"\"hi\"\",\nyou\",texas,test-accuracy,0.75,0.0125,2,1,,,\n\
+            gcn_a,a|b,test-accuracy,0.1,0.0125,2,,,,\n";
         assert_eq!(csv, expected);
+    }
+
+    #[test]
+    fn published_values_and_absent_cells_stand_beside_ours() {
+        let mut table = table(&[(0, 0, 0.5), (1, 0, 0.75)]);
+        table.reference_title = "paper".into();
+        let reference = |mean, std, note: &str| Some(Reference { mean, std, note: note.into() });
+        table.cells[0].reference = reference(Some(0.561), Some(0.03), "*");
+        table.cells[1].reference = reference(Some(0.75), None, "");
+        let why = "d: not here; fetch d";
+        table.absent.push(Absent { row: 0, column: 1, why: why.into(), reference: reference(None, None, "OOM") });
+        table.absent.push(Absent { row: 1, column: 1, why: why.into(), reference: None });
+        let markdown = table.markdown();
+        for line in [
+            "| gcn\\_a | <ins>50.0 ± 1.2</ins> (56.1\\* ± 3.0, −6.1†) | absent (OOM) |",
+            "| 50 % &amp; more | **75.0 ± 1.2** (75.0, +0.0) | absent |",
+            "In brackets: paper, and ours minus it. † further than two of its standard deviations.",
+            "Absent: d: not here; fetch d.\n",
+        ] {
+            assert!(markdown.contains(line), "{line}\n{markdown}");
+        }
+        assert_eq!(markdown.matches("Absent:").count(), 1);
+        assert!(table.latex().contains("(56.1{*} $\\pm$ 3.0, $-$6.1$^\\dagger$)"), "{}", table.latex());
+        assert!(table.csv().contains("gcn_a,texas,test-accuracy,0.5,0.0125,2,2,0.561,0.03,*\n"), "{}", table.csv());
+        assert!(table.csv().contains("gcn_a,a|b,test-accuracy,,,0,,,,d: not here; fetch d; OOM\n"), "{}", table.csv());
     }
 }

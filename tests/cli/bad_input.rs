@@ -79,7 +79,9 @@ fn a_file_that_changes_after_planning_is_refused() {
     let project = Project::new().file("f.yaml", text);
     let mut bytes = include_bytes!("../fixtures/graph.npz").to_vec();
     project.write("graph.npz", &bytes);
-    let pipeline = Pipeline::load(&project.path("f.yaml"), &Overrides::default(), ppgnn_stages::STAGES).unwrap();
+    let pipeline =
+        Pipeline::load(&project.path("f.yaml"), &Overrides::default(), ppgnn_stages::STAGES, &ppgnn::pipeline::Nothing)
+            .unwrap();
     let digests = FileDigests::default();
     let around = Surroundings { stages: ppgnn_stages::STAGES, profile: "any".into(), digest: &|p| digests.digest(p) };
     let plan = build(&pipeline, &around).unwrap();

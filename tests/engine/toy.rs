@@ -216,7 +216,15 @@ impl World {
     pub fn at(dir: &Path) -> Self {
         let log = dir.join("log");
         fs::create_dir_all(&log).unwrap();
-        let plan = Plan { pipeline: "toy".into(), profile: None, nodes: vec![], tables: vec![], unshared: 0 };
+        let plan = Plan {
+            pipeline: "toy".into(),
+            profile: None,
+            nodes: vec![],
+            tables: vec![],
+            absent: vec![],
+            known_data: vec![],
+            unshared: 0,
+        };
         Self { root: dir.join("store"), log, plan, _dir: None }
     }
 
