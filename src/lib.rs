@@ -6,6 +6,7 @@
 
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)]
 
+pub mod catalogue;
 pub mod cli;
 pub mod history;
 pub mod pipeline;

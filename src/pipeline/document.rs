@@ -108,7 +108,8 @@ fn read_chain(
     Some(merge(base, root))
 }
 
-fn check_format(root: &Node, problems: &mut Problems) -> Option<()> {
+/// Checks that a file starts with a version of the format that this program reads.
+pub fn check_format(root: &Node, problems: &mut Problems) -> Option<()> {
     let first = Span { source: root.span.source, range: 0..root.span.range.end.min(1) };
     let Data::Map(_) = root.data else {
         problems.add(&first, "expected a mapping", Some("a pipeline file starts with `ppgnn: 1`".into()));

@@ -12,10 +12,10 @@ mod yaml;
 
 pub use axes::{Axis, Sweep, holds};
 pub use datasets::{DATASET_PARAM, DATASET_STAGE, Datasets, Known, KnownDatasets, Nothing};
-pub use document::{FORMAT, Overrides, Setting};
+pub use document::{FORMAT, Overrides, Setting, check_format};
 pub use file::{AbsentData, AxisValue, TableEntry};
 pub use json_schema::json_schema;
 pub use problem::{PipelineError, Problem, ProblemKind, ProblemReport, Problems};
 pub use resolve::{Pipeline, StageUse};
 pub use source::{Sources, Span};
-pub use yaml::{Data, Key, Node};
+pub use yaml::{Data, Key, Node, read as read_yaml};

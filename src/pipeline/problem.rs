@@ -61,10 +61,12 @@ impl Problems {
     /// # Errors
     /// All problems found so far.
     pub fn finish(self, sources: &Sources) -> Result<(), PipelineError> {
-        if self.found.is_empty() {
-            return Ok(());
-        }
-        Err(PipelineError { problems: self.found, sources: sources.clone() })
+        if self.found.is_empty() { Ok(()) } else { Err(self.into_error(sources)) }
+    }
+
+    /// Returns the error with everything found so far.
+    pub fn into_error(self, sources: &Sources) -> PipelineError {
+        PipelineError { problems: self.found, sources: sources.clone() }
     }
 }
 

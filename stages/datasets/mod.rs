@@ -3,9 +3,12 @@
 mod csbm;
 mod heterophilous_npz;
 mod npz;
+pub mod npz_digest;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
+
+pub use source::foreign;
 
 use crate::contract::{Job, StageError};
 use crate::kinds::Graph;

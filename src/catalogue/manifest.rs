@@ -1,0 +1,303 @@
+//! A manifest: what a data set consists of, how it is loaded, and what its graph must look like.
+//!
+//! ```yaml
+//! ppgnn: 1
+//! title: Texas
+//! about: One sentence.
+//! licence: not stated by the publisher
+//! source: https://example.org/texas      # the page of the publisher
+//! folder: texas                          # below the data directory
+//! files:                                 # every file, by its path below the folder
+//!   edges.txt: { url: https://example.org/edges.txt, bytes: 325, sha256: 9f86… }
+//! load:                                  # parameters of the stage `load`; paths start from the folder
+//!   format: geom-gcn
+//!   edges: edges.txt
+//! expect:                                # checked when the graph is loaded
+//!   nodes: 183
+//! ```
+//!
+//! `url` and `sha256` are one value or a list: addresses are tried in order, any of the digests will do. All fields of
+//! a file may be absent. `arrays-sha256` is the digest of the decoded arrays of an `.npz` file
+//! ([`ppgnn_stages::datasets::npz_digest`]), for files that are in circulation packed in several ways.
+
+use std::path::{Component, Path, PathBuf};
+
+use ppgnn_stages::params::{describe, nearest_help};
+use serde_json::Value;
+
+use crate::pipeline::{Data, Key, Node, PipelineError, Problems, Sources, Span, check_format, read_yaml};
+
+/// A data set as its manifest describes it.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Name that pipelines use: the name of the manifest's file.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// One sentence.
+    pub about: String,
+    /// The licence as published.
+    pub licence: String,
+    /// The page of the publisher.
+    pub source: String,
+    /// Folder below the data directory.
+    pub folder: PathBuf,
+    /// Every file, in the order written.
+    pub files: Vec<DataFile>,
+    /// Parameters of the stage `load`; paths in them start from [`Manifest::root`].
+    pub load: Vec<(Key, Node)>,
+    /// What the graph must look like, handed on as written.
+    pub expect: Option<Node>,
+    /// The text that places in `load` and `expect` refer to.
+    pub sources: Sources,
+}
+
+/// One file of a data set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataFile {
+    /// Path below the folder of the data set; never leads out of it.
+    pub path: PathBuf,
+    /// Where it can be fetched, in the order to try. None: the publisher has no direct address.
+    pub urls: Vec<String>,
+    /// Its size.
+    pub bytes: Option<u64>,
+    /// Accepted SHA-256 digests, as lowercase hex.
+    pub sha256: Vec<String>,
+    /// Accepted digest of the decoded arrays, as lowercase hex.
+    pub arrays_sha256: Option<String>,
+}
+
+/// What a look at the disk says about a file, without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    /// There, and of the expected size if one is known.
+    Here {
+        /// Its size.
+        bytes: u64,
+    },
+    /// Not there.
+    Absent,
+    /// There, with another size than expected.
+    WrongSize {
+        /// Its size.
+        found: u64,
+        /// The size it should have.
+        expected: u64,
+    },
+}
+
+impl Manifest {
+    /// Returns the folder of the data set below a data directory.
+    pub fn root(&self, data_dir: &Path) -> PathBuf {
+        data_dir.join(&self.folder)
+    }
+
+    /// Looks for every file, without reading any.
+    pub fn state(&self, data_dir: &Path) -> Vec<(&DataFile, FileState)> {
+        let root = self.root(data_dir);
+        self.files.iter().map(|file| (file, file.state(&root.join(&file.path)))).collect()
+    }
+
+    /// Returns a whole number of `expect`, such as `nodes`.
+    pub fn expected_count(&self, name: &str) -> Option<u64> {
+        self.expect.as_ref()?.get(name)?.value().as_u64()
+    }
+}
+
+impl DataFile {
+    /// Looks for the file at `path`, without reading it.
+    pub fn state(&self, path: &Path) -> FileState {
+        match std::fs::metadata(path) {
+            Ok(about) if about.is_file() => match self.bytes {
+                Some(expected) if expected != about.len() => FileState::WrongSize { found: about.len(), expected },
+                _ => FileState::Here { bytes: about.len() },
+            },
+            _ => FileState::Absent,
+        }
+    }
+}
+
+/// Returns whether data may be fetched from an address: `https`, or this machine.
+pub fn is_allowed_address(url: &str) -> bool {
+    let host = |rest: &str| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default().to_owned();
+        // A name before `@` would hide the real host.
+        if authority.contains('@') { String::new() } else { authority.split(':').next().unwrap_or_default().to_owned() }
+    };
+    match url.split_once("://") {
+        Some(("https", rest)) => !host(rest).is_empty(),
+        Some(("http", rest)) => ["127.0.0.1", "localhost"].contains(&host(rest).as_str()),
+        _ => false,
+    }
+}
+
+/// Reads the text of a manifest.
+pub(super) fn read(name: &str, shown: &str, text: &str) -> Result<Manifest, PipelineError> {
+    let mut sources = Sources::default();
+    let source = sources.add(shown, Path::new("."), text);
+    let mut problems = Problems::default();
+    let root = read_yaml(&sources, source, &mut problems);
+    let Some(root) = root.filter(|root| problems.is_empty() && check_format(root, &mut problems).is_some()) else {
+        return Err(problems.into_error(&sources));
+    };
+    let mut reader = Reader { problems: &mut problems };
+    let read = reader.manifest(name, &root, sources.clone());
+    problems.finish(&sources)?;
+    Ok(read)
+}
+
+const FIELDS: [&str; 9] = ["ppgnn", "title", "about", "licence", "source", "folder", "files", "load", "expect"];
+const EXPECT: [&str; 10] = [
+    "nodes",
+    "features",
+    "classes",
+    "edges-distinct",
+    "self-loops",
+    "edges-undirected",
+    "unlabelled",
+    "splits",
+    "split-sizes",
+    "edge-homophily",
+];
+
+struct Reader<'p> {
+    problems: &'p mut Problems,
+}
+
+impl Reader<'_> {
+    fn manifest(&mut self, name: &str, root: &Node, sources: Sources) -> Manifest {
+        self.only(root, &FIELDS, "a manifest");
+        let folder = self.required(root, "folder").map(|node| (node, self.text(node)));
+        let load = self.required(root, "load").map(|node| self.map(node).to_vec()).unwrap_or_default();
+        if let Some(node) = root.get("load").filter(|n| !n.entries().is_empty() && n.get("format").is_none()) {
+            let help = Some("name the format of the files, such as `format: geom-gcn`".into());
+            self.problems.add(&start(&node.span), "missing `format`", help);
+        }
+        if let Some(expect) = root.get("expect") {
+            self.map(expect);
+            self.only(expect, &EXPECT, "`expect`");
+        }
+        let files = self.required(root, "files").map(|node| (node, self.map(node)));
+        if let Some((node, [])) = files {
+            self.problems.add(&node.span, "a data set has one file at least", None);
+        }
+        Manifest {
+            name: name.to_owned(),
+            title: self.line(root, "title"),
+            about: self.line(root, "about"),
+            licence: self.line(root, "licence"),
+            source: self.line(root, "source"),
+            folder: folder.map(|(node, text)| self.inside(&text, &node.span)).unwrap_or_default(),
+            files: files.map(|(_, f)| f.iter().map(|(k, n)| self.file(k, n)).collect()).unwrap_or_default(),
+            load,
+            expect: root.get("expect").cloned(),
+            sources,
+        }
+    }
+
+    fn file(&mut self, key: &Key, node: &Node) -> DataFile {
+        self.map(node);
+        self.only(node, &["url", "bytes", "sha256", "arrays-sha256"], "a file");
+        let bytes = node.get("bytes").and_then(|n| {
+            let bytes = n.value().as_u64();
+            if bytes.is_none() {
+                self.expected(n, "a size in bytes");
+            }
+            bytes
+        });
+        let arrays = node.get("arrays-sha256").map(|n| self.digests(n)).unwrap_or_default();
+        DataFile {
+            path: self.inside(&key.name, &key.span),
+            urls: node.get("url").map(|n| self.addresses(n)).unwrap_or_default(),
+            bytes,
+            sha256: node.get("sha256").map(|n| self.digests(n)).unwrap_or_default(),
+            arrays_sha256: arrays.into_iter().next(),
+        }
+    }
+
+    fn addresses(&mut self, node: &Node) -> Vec<String> {
+        let mut found = Vec::new();
+        for item in one_or_many(node) {
+            let url = self.text(item);
+            if !url.is_empty() && !is_allowed_address(&url) {
+                let help = Some("an address starts with `https://`".into());
+                self.problems.add(&item.span, format!("`{url}` is not an address to fetch from"), help);
+            }
+            found.push(url);
+        }
+        found
+    }
+
+    fn digests(&mut self, node: &Node) -> Vec<String> {
+        let mut found = Vec::new();
+        for item in one_or_many(node) {
+            let text = self.text(item);
+            if text.len() != 64 || !text.chars().all(|c| c.is_ascii_hexdigit()) {
+                let help = Some("`sha256sum FILE` prints it".into());
+                self.problems.add(&item.span, "expected a SHA-256 digest of 64 hexadecimal digits", help);
+            }
+            found.push(text.to_ascii_lowercase());
+        }
+        found
+    }
+
+    /// A relative path that stays below the folder it starts from, and that cannot be mistaken for half a download.
+    fn inside(&mut self, text: &str, span: &Span) -> PathBuf {
+        let path = PathBuf::from(text);
+        let plain = path.components().all(|c| matches!(c, Component::Normal(_)));
+        let clean = !text.is_empty() && !text.contains(|c: char| c.is_control() || c == '\\');
+        if !plain || !clean || text.ends_with('/') || text.ends_with(".part") {
+            let help = Some("write a relative path without `..`".into());
+            self.problems.add(span, format!("`{text}` cannot name a file of a data set"), help);
+        }
+        path
+    }
+
+    fn line(&mut self, root: &Node, field: &str) -> String {
+        self.required(root, field).map(|node| self.text(node)).unwrap_or_default()
+    }
+
+    fn text(&mut self, node: &Node) -> String {
+        match &node.data {
+            Data::Scalar(Value::String(text)) if !text.is_empty() => text.clone(),
+            _ => {
+                self.expected(node, "text");
+                String::new()
+            }
+        }
+    }
+
+    fn map<'n>(&mut self, node: &'n Node) -> &'n [(Key, Node)] {
+        if !matches!(node.data, Data::Map(_)) && !node.is_null() {
+            self.expected(node, "a mapping");
+        }
+        node.entries()
+    }
+
+    fn required<'n>(&mut self, root: &'n Node, field: &str) -> Option<&'n Node> {
+        let found = root.get(field);
+        if found.is_none() {
+            self.problems.add(&start(&root.span), format!("missing `{field}`"), None);
+        }
+        found
+    }
+
+    fn only(&mut self, node: &Node, known: &[&str], what: &str) {
+        for (key, _) in node.entries().iter().filter(|(k, _)| !known.contains(&k.name.as_str())) {
+            let help = Some(nearest_help(&key.name, known.iter().copied()));
+            self.problems.add(&key.span, format!("{what} has no `{}`", key.name), help);
+        }
+    }
+
+    fn expected(&mut self, node: &Node, what: &str) {
+        self.problems.add(&node.span, format!("expected {what}, found {}", describe(&node.value())), None);
+    }
+}
+
+fn one_or_many(node: &Node) -> &[Node] {
+    if let Data::List(items) = &node.data { items } else { std::slice::from_ref(node) }
+}
+
+fn start(span: &Span) -> Span {
+    Span { source: span.source, range: span.range.start..span.range.end.min(span.range.start + 1) }
+}

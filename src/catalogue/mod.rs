@@ -1,0 +1,108 @@
+//! Data sets by name: what they consist of, where their publishers keep them, and how they are loaded.
+//!
+//! A manifest is a YAML file in `pipelines/datasets/`, data and no code. Those of the project are compiled in, so that
+//! the program knows them wherever it runs; a folder of a person's own adds to them and overrides them by name.
+
+mod manifest;
+mod verify;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub use manifest::{DataFile, FileState, Manifest, is_allowed_address};
+pub use verify::{Verified, VerifyError, sha256_file};
+
+use crate::pipeline::{PipelineError, Problems, Sources, Span};
+
+/// The folder of a project that its own manifests are in.
+pub const FOLDER: &str = "pipelines/datasets";
+
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../pipelines/datasets/", $name, ".yaml")))),*]
+    };
+}
+
+/// The manifests of the project, by name.
+static BUILT_IN: &[(&str, &str)] = built_in![
+    "actor",
+    "chameleon",
+    "chameleon-filtered",
+    "citeseer",
+    "computers",
+    "cora",
+    "cora-full",
+    "cornell",
+    "flickr",
+    "ogbn-arxiv",
+    "photo",
+    "pubmed",
+    "squirrel",
+    "squirrel-filtered",
+    "texas",
+    "wiki-cs",
+    "wisconsin",
+];
+
+/// Every data set there is a manifest of. Manifests are read when they are asked for.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    origins: BTreeMap<String, Origin>,
+}
+
+/// Where a manifest is.
+#[derive(Clone, Debug)]
+enum Origin {
+    BuiltIn(&'static str),
+    File(PathBuf),
+}
+
+impl Catalogue {
+    /// The manifests of the project and of `folders`; the first folder that has a name wins, and wins over the
+    /// project. A folder that is not there has none.
+    pub fn new(folders: &[PathBuf]) -> Self {
+        let built_in = BUILT_IN.iter().map(|(name, text)| ((*name).to_owned(), Origin::BuiltIn(text)));
+        let mut origins: BTreeMap<String, Origin> = built_in.collect();
+        for folder in folders.iter().rev() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let is_manifest = path.extension().is_some_and(|e| e == "yaml") && path.is_file();
+                if let Some(name) = path.file_stem().and_then(|s| s.to_str()).filter(|_| is_manifest) {
+                    origins.insert(name.to_owned(), Origin::File(path));
+                }
+            }
+        }
+        Self { origins }
+    }
+
+    /// Returns all names, sorted.
+    pub fn names(&self) -> Vec<String> {
+        self.origins.keys().cloned().collect()
+    }
+
+    /// Reads the manifest of a data set; `None` if there is no such name.
+    pub fn get(&self, name: &str) -> Option<Result<Manifest, PipelineError>> {
+        Some(match self.origins.get(name)? {
+            Origin::BuiltIn(text) => manifest::read(name, &format!("<built-in>/datasets/{name}.yaml"), text),
+            Origin::File(path) => read_file(name, path),
+        })
+    }
+}
+
+fn read_file(name: &str, path: &Path) -> Result<Manifest, PipelineError> {
+    let shown = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        // Some editors begin a file with a byte-order mark.
+        Ok(text) => manifest::read(name, &shown, text.strip_prefix('\u{feff}').unwrap_or(&text)),
+        Err(error) => {
+            let mut sources = Sources::default();
+            let span = Span { source: sources.add(&shown, Path::new("."), ""), range: 0..0 };
+            let mut problems = Problems::default();
+            problems.add(&span, format!("cannot read `{shown}`: {error}"), None);
+            Err(problems.into_error(&sources))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+use super::*;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const SMALL: &str = "ppgnn: 1
+title: Small
+about: A small one.
+licence: none
+source: https://example.org
+folder: small
+files:
+  a.txt: { url: https://example.org/a.txt, bytes: 3, sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad }
+load:
+  format: geom-gcn
+expect:
+  nodes: 7
+";
+
+fn read(text: &str) -> Result<Manifest, String> {
+    manifest::read("small", "small.yaml", text).map_err(|e| e.to_string())
+}
+
+#[test]
+fn the_table_of_manifests_is_the_folder() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
+    let files = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let listed: BTreeSet<String> = BUILT_IN.iter().map(|(name, _)| format!("{name}.yaml")).collect();
+    assert_eq!(listed, files.collect());
+}
+
+#[test]
+fn every_manifest_of_the_project_is_valid_and_complete() {
+    let catalogue = Catalogue::new(&[]);
+    assert_eq!(catalogue.names().len(), 17);
+    let mut folders = BTreeSet::new();
+    for name in catalogue.names() {
+        let manifest = catalogue.get(&name).unwrap().unwrap_or_else(|e| panic!("{e}"));
+        assert!(folders.insert(manifest.folder.clone()), "{name} shares its folder");
+        assert!(manifest.about.ends_with('.') && manifest.source.starts_with("https://"), "{name}");
+        assert!(manifest.expected_count("nodes").is_some(), "{name}");
+        // What `load` names is what there is, and all of it.
+        let files: BTreeSet<String> = manifest.files.iter().map(|f| f.path.display().to_string()).collect();
+        let mut named = BTreeSet::new();
+        for (_, node) in &manifest.load {
+            let value = node.value();
+            let items = value.as_array().cloned().unwrap_or(vec![value]);
+            named.extend(items.iter().filter_map(Value::as_str).filter(|t| t.contains('.')).map(str::to_owned));
+        }
+        assert_eq!(files, named, "{name}");
+        let whole = manifest.files.iter().all(|f| f.bytes.is_some() && f.sha256.len() == 1);
+        let known = ["computers", "photo", "cora-full", "ogbn-arxiv", "wiki-cs", "flickr"];
+        assert!(whole || known.contains(&name.as_str()) || name.ends_with("-filtered"), "{name} has no digest");
+        assert!(manifest.files.iter().all(|f| !f.urls.is_empty()) || name == "flickr", "{name} has no address");
+    }
+}
+
+#[test]
+fn a_folder_adds_to_the_project_and_overrides_it() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(one.path().join("texas.yaml"), SMALL.replace("Small", "First")).unwrap();
+    std::fs::write(two.path().join("texas.yaml"), SMALL).unwrap();
+    std::fs::write(two.path().join("mine.yaml"), SMALL).unwrap();
+    std::fs::write(two.path().join("notes.txt"), "").unwrap();
+    let folders = [one.path().to_owned(), two.path().to_owned(), PathBuf::from("not-there")];
+    let catalogue = Catalogue::new(&folders);
+    assert_eq!(catalogue.names().len(), 18);
+    assert_eq!(catalogue.get("texas").unwrap().unwrap().title, "First");
+    assert_eq!(catalogue.get("mine").unwrap().unwrap().title, "Small");
+    assert!(catalogue.get("../texas").is_none() && catalogue.get("notes").is_none());
+}
+
+#[test]
+fn mistakes_are_reported_together_each_at_its_place() {
+    let text = SMALL.replace("licence", "license").replace("bytes: 3", "size: 3").replace("nodes: 7", "node: 7");
+    assert_eq!(
+        read(&text).unwrap_err(),
+        "small.yaml:4:1: a manifest has no `license`
+small.yaml:12:3: `expect` has no `node`
+small.yaml:1:1: missing `licence`
+small.yaml:8:44: a file has no `size`"
+    );
+    assert!(read("ppgnn: 2\n").unwrap_err().contains("the file has format 2"));
+    assert!(read("").unwrap_err().contains("empty"));
+    assert!(read(&SMALL.replace("ba7816", "xyz")).unwrap_err().contains("64 hexadecimal digits"));
+    assert!(read(&SMALL.replace("format: geom-gcn", "path: a")).unwrap_err().contains("missing `format`"));
+    assert!(read(&SMALL.replace("https://example.org/a", "ftp://a/a")).unwrap_err().contains("not an address"));
+}
+
+#[test]
+fn a_file_cannot_lead_out_of_its_folder() {
+    for path in ["../a.txt", "/etc/passwd", "a/../../b", "./a", "a\\b", "a/", "a.part", "\"\"", "\"a\\nb\""] {
+        let found = read(&SMALL.replace("  a.txt", &format!("  {path}")));
+        assert!(found.unwrap_err().contains("cannot name a file"), "{path}");
+        let found = read(&SMALL.replace("folder: small", &format!("folder: {path}")));
+        assert!(found.is_err(), "{path}");
+    }
+}
+
+#[test]
+fn only_secure_addresses_and_this_machine_are_allowed() {
+    for fine in ["https://example.org/x", "http://127.0.0.1:8080/x", "http://localhost/x"] {
+        assert!(is_allowed_address(fine), "{fine}");
+    }
+    for bad in [
+        "http://example.org/x",
+        "http://127.0.0.1.example.org/x",
+        "http://127.0.0.1:80@example.org/x",
+        "https:///x",
+        "file:///etc/passwd",
+        "example.org",
+    ] {
+        assert!(!is_allowed_address(bad), "{bad}");
+    }
+}
+
+#[test]
+fn a_file_is_compared_with_everything_that_is_known_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = read(SMALL).unwrap();
+    let file = &manifest.files[0];
+    let path = manifest.root(folder.path()).join(&file.path);
+    assert_eq!(manifest.state(folder.path())[0].1, FileState::Absent);
+    assert!(matches!(file.verify(&path), Err(VerifyError::Unreadable { .. })));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // SHA-256 of `abc`, the first example of the standard that defines it.
+    std::fs::write(&path, "abc").unwrap();
+    assert_eq!(manifest.state(folder.path())[0].1, FileState::Here { bytes: 3 });
+    assert_eq!(file.verify(&path).unwrap(), Verified::Digest);
+    let unknown = DataFile { path: file.path.clone(), ..DataFile::default() };
+    let sha256 = file.sha256[0].clone();
+    assert_eq!(unknown.verify(&path).unwrap(), Verified::NoDigestKnown { sha256 });
+    std::fs::write(&path, "abd").unwrap();
+    assert!(matches!(file.verify(&path), Err(VerifyError::WrongDigest { .. })));
+    std::fs::write(&path, "abcd").unwrap();
+    assert_eq!(manifest.state(folder.path())[0].1, FileState::WrongSize { found: 4, expected: 3 });
+    assert!(matches!(file.verify(&path), Err(VerifyError::WrongSize { found: 4, expected: 3, .. })));
+    std::fs::write(&path, "<html>").unwrap();
+    assert!(file.verify(&path).unwrap_err().to_string().ends_with("is a web page, expected the data"));
+}
