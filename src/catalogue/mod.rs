@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub use manifest::{DataFile, FileState, Manifest, is_allowed_address};
 pub use verify::{Verified, VerifyError, sha256_file};
 
-use crate::pipeline::{PipelineError, Problems, Sources, Span};
+use crate::pipeline::{Known, KnownDatasets, PipelineError, Problems, Sources, Span};
 
 /// The folder of a project that its own manifests are in.
 pub const FOLDER: &str = "pipelines/datasets";
@@ -80,12 +80,53 @@ impl Catalogue {
         self.origins.keys().cloned().collect()
     }
 
+    /// Returns what the manifest of a data set is called in messages.
+    pub fn place(&self, name: &str) -> Option<String> {
+        Some(match self.origins.get(name)? {
+            Origin::BuiltIn(_) => format!("<built-in>/datasets/{name}.yaml"),
+            Origin::File(path) => path.display().to_string(),
+        })
+    }
+
+    /// Returns the text of a manifest, without a byte-order mark; `None` if it cannot be read.
+    fn text(&self, name: &str) -> Option<String> {
+        match self.origins.get(name)? {
+            Origin::BuiltIn(text) => Some((*text).to_owned()),
+            Origin::File(path) => {
+                let text = std::fs::read_to_string(path).ok()?;
+                Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
+            }
+        }
+    }
+
     /// Reads the manifest of a data set; `None` if there is no such name.
     pub fn get(&self, name: &str) -> Option<Result<Manifest, PipelineError>> {
         Some(match self.origins.get(name)? {
             Origin::BuiltIn(text) => manifest::read(name, &format!("<built-in>/datasets/{name}.yaml"), text),
             Origin::File(path) => read_file(name, path),
         })
+    }
+}
+
+/// The data sets of a catalogue with their files below a data directory, as pipelines see them.
+pub struct DataFolder<'d> {
+    /// What is known.
+    pub catalogue: &'d Catalogue,
+    /// Where its files are.
+    pub data_dir: &'d Path,
+}
+
+impl KnownDatasets for DataFolder<'_> {
+    fn names(&self) -> Vec<String> {
+        self.catalogue.names()
+    }
+
+    fn find(&self, name: &str) -> Option<Known> {
+        let place = self.catalogue.place(name)?;
+        let text = self.catalogue.text(name)?;
+        // A manifest that cannot be read has no folder; what is wrong with it is reported from its text.
+        let root = self.catalogue.get(name)?.map(|m| m.root(self.data_dir));
+        Some(Known { place, folder: root.unwrap_or(self.data_dir.to_owned()), text })
     }
 }
 

@@ -1,12 +1,31 @@
 //! What most commands start with: the pipeline file, its plan, and the store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::catalogue::{self, Catalogue, DataFolder};
 use crate::pipeline::{Overrides, Pipeline};
 use crate::plan::{self, FileDigests, Plan, Surroundings};
 use crate::store::Store;
 
 use super::failure::Failure;
+
+/// Where data is, and what is known of it.
+#[derive(clap::Args, Clone)]
+pub struct DataArgs {
+    /// Folder of the data sets' files
+    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data")]
+    pub data_dir: PathBuf,
+}
+
+impl DataArgs {
+    /// The data sets that are known without a pipeline, and those of the project: in `pipelines/datasets`, and in
+    /// `datasets` beside the pipeline file.
+    pub fn catalogue(&self, pipeline: Option<&Path>) -> Catalogue {
+        let beside = pipeline.and_then(Path::parent).map(|folder| folder.join("datasets"));
+        let folders: Vec<PathBuf> = beside.into_iter().chain([PathBuf::from(catalogue::FOLDER)]).collect();
+        Catalogue::new(&folders)
+    }
+}
 
 /// The pipeline and what to change in it.
 #[derive(clap::Args, Clone)]
@@ -19,6 +38,8 @@ pub struct PipelineArgs {
     /// Set a value, such as `train.lr=0.05` or `datasets.mine.nodes=500`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = setting)]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub data: DataArgs,
 }
 
 impl PipelineArgs {
@@ -31,7 +52,9 @@ impl PipelineArgs {
         if let Err(error) = std::fs::File::open(&self.file) {
             return Err(Failure::usage(format!("cannot read `{}`: {error}", self.file.display()), None));
         }
-        Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES, &crate::pipeline::Nothing)?)
+        let catalogue = self.data.catalogue(Some(&self.file));
+        let known = DataFolder { catalogue: &catalogue, data_dir: &self.data.data_dir };
+        Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES, &known)?)
     }
 
     /// Reads the pipeline and plans it.
