@@ -7,4 +7,5 @@ pub mod eigen;
 pub mod propagate;
 pub mod random;
 pub mod real;
+pub mod sparse_product;
 pub mod stats;
