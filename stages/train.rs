@@ -26,7 +26,7 @@ use crate::kinds::{Nodes, Operator, Part, Spectrum, Splits, Trained, TrainedSpli
 use crate::models::{self, GraphView, MODELS, ModelDef};
 use crate::params::nearest_help;
 
-/// Features above which splits are trained one after the other, with all threads on each: every split trained at the
+/// Stored values of the features above which splits are trained one after the other, with all threads on each: every split trained at the
 /// same time holds activations of the whole graph.
 const LARGE: usize = 1 << 24;
 /// Epochs between progress reports.
@@ -186,7 +186,7 @@ fn check_splits(nodes: usize, splits: &Splits) -> Result<(), StageError> {
 impl Run<'_> {
     fn all_splits(&self) -> Result<Vec<TrainedSplit>, StageError> {
         let threads = self.job.threads.max(1);
-        let side_by_side = if self.data.features.elem_count() > LARGE { 1 } else { threads.min(self.splits.len()) };
+        let side_by_side = if self.data.features.stored() > LARGE { 1 } else { threads.min(self.splits.len()) };
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let results: Vec<_> = self.splits.parts.iter().map(|_| Mutex::new(None)).collect();
         let work = || {

@@ -4,6 +4,7 @@
 //! model it has. [`blocks`] holds what several models are built from.
 
 pub mod blocks;
+mod features;
 mod gpr_gnn;
 mod mlp;
 mod mode;
@@ -13,6 +14,7 @@ mod pp_gnn;
 pub(crate) mod testing;
 mod view;
 
+pub use features::FeatureView;
 pub use gpr_gnn::GprGnn;
 pub use mlp::Mlp;
 pub use mode::{Mode, Streams};

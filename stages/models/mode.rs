@@ -40,7 +40,7 @@ impl Mode {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn drop(&mut self, x: &Tensor, p: f64, purpose: &'static str) -> Result<Tensor> {
-        match self.mask(x, p, purpose) {
+        match self.mask(x.elem_count(), p, purpose) {
             Some(mask) => blocks::drop(x, mask),
             None => Ok(x.clone()),
         }
@@ -51,12 +51,13 @@ impl Mode {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn rectify(&mut self, x: &Tensor, p: f64, purpose: &'static str) -> Result<Tensor> {
-        blocks::rectify(x, self.mask(x, p, purpose))
+        blocks::rectify(x, self.mask(x.elem_count(), p, purpose))
     }
 
-    fn mask(&mut self, x: &Tensor, p: f64, purpose: &'static str) -> Option<Mask> {
+    /// Draws a mask for `entries` entries in training; none in evaluation and for `p` = 0.
+    pub fn mask(&mut self, entries: usize, p: f64, purpose: &'static str) -> Option<Mask> {
         match self {
-            Self::Train(streams) if p > 0.0 => Some(Mask::draw(streams.open(purpose), x.elem_count(), p)),
+            Self::Train(streams) if p > 0.0 => Some(Mask::draw(streams.open(purpose), entries, p)),
             _ => None,
         }
     }

@@ -33,13 +33,13 @@ use crate::params::{self, Params, Variant};
 ///     const VERSION: u32 = 1;
 ///     type Params = Params;
 ///     fn build(_: &Params, data: &GraphView, streams: &mut Streams) -> std::result::Result<Self, StageError> {
-///         Ok(Self(Linear::new(data.features.dim(1)?, data.classes, data.dtype(), streams.open("init/lin"))?))
+///         Ok(Self(Linear::new(data.features.columns(), data.classes, data.dtype(), streams.open("init/lin"))?))
 ///     }
 /// }
 ///
 /// impl Model for Lr {
 ///     fn forward(&self, data: &GraphView, _: &mut Mode) -> Result<Tensor> {
-///         self.0.forward_fixed(&data.features)
+///         self.0.forward_features(&data.features, None)
 ///     }
 ///     fn groups(&self) -> Vec<ParamGroup> {
 ///         vec![self.0.group("lin.weight", "lin.bias")]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
+use super::FeatureView;
 use crate::contract::StageError;
 use crate::kinds::{Nodes, Operator, Spectrum};
 use crate::math::propagate::Propagator;
@@ -15,7 +16,7 @@ pub struct GraphView {
     /// Number of classes.
     pub classes: usize,
     /// nodes × features.
-    pub features: Tensor,
+    pub features: FeatureView,
     /// The symmetric operator, nodes × nodes.
     pub operator: Arc<Propagator>,
     /// Eigenpairs of the operator, for the models that need them.
@@ -45,7 +46,6 @@ impl GraphView {
     ) -> Result<Self, StageError> {
         let (graph, nodes) = (nodes, nodes.len());
         let (rows, cols) = (graph.features.rows(), graph.features.cols());
-        let features = Tensor::from_vec(graph.features.to_dense().data, (rows, cols), &Device::Cpu)?.to_dtype(dtype)?;
         if rows != nodes || operator.nodes() != nodes || cols == 0 || graph.classes == 0 {
             return Err(StageError::unusable(
                 format!(
@@ -65,6 +65,7 @@ impl GraphView {
             ));
         }
         let spectrum = spectrum.map(|s| SpectrumView::new(s, nodes, dtype)).transpose()?;
+        let features = FeatureView::new(&graph.features, dtype)?;
         let operator = Arc::new(Propagator::new(operator.matrix.clone()));
         Ok(Self { nodes, classes: graph.classes, features, operator, spectrum })
     }

@@ -110,6 +110,58 @@ fn threads_change_no_byte_where_kernels_are_cut_into_tasks() {
     assert!(one == with(2) && one == with(3));
 }
 
+/// 300 nodes of three classes, each with words of its own among 200, stored sparse.
+fn words() -> (Operator, Nodes, Splits) {
+    let (n, mut stream) = (300u32, Stream::new(3, &["test"]));
+    let (mut indptr, mut indices, mut values) = (vec![0], vec![], vec![]);
+    for i in 0..n {
+        for word in 0..200 {
+            let share = if word % 3 == i % 3 { 0.08 } else { 0.03 };
+            if stream.uniform() < share {
+                indices.push(word);
+                values.push(1.0);
+            }
+        }
+        indptr.push(indices.len() as u64);
+    }
+    let features = crate::math::csr::Csr::rectangular(300, 200, indptr, indices, values).unwrap();
+    let nodes = Nodes { features: Features::Sparse(features), labels: (0..n).map(|i| i % 3).collect(), classes: 3 };
+    let matrix = crate::math::csr::Csr::new(300, (0..=300).collect(), (0..300).collect(), vec![1.0; 300]).unwrap();
+    let part = |i: u32| [Part::Train, Part::Val, Part::Test][i as usize / 3 % 3];
+    (Operator { matrix }, nodes, Splits { parts: vec![(0..n).map(part).collect(); 2] })
+}
+
+fn train_words(nodes: &Nodes, dropout: f64, threads: usize) -> Trained {
+    let (operator, _, splits) = words();
+    let (cancel, variant) = (AtomicBool::new(false), json!({"hidden": 16, "dropout": dropout}));
+    let job = Job { inputs: &[], threads, progress: &Quiet, cancel: &cancel, variant: &variant };
+    train(&Params { epochs: 40, lr: 0.01, ..params("mlp") }, &operator, nodes, &splits, None, &job).unwrap()
+}
+
+#[test]
+fn sparse_features_train_like_their_dense_copy() {
+    let (_, sparse, splits) = words();
+    let dense = Nodes { features: Features::Dense(sparse.features.to_dense()), ..sparse.clone() };
+    let test = splits.nodes(0, Part::Test);
+    let score = |trained: &Trained| split::score(&trained.splits[0].logits, 3, &test, &sparse.labels).1;
+    let (on_sparse, on_dense) = (train_words(&sparse, 0.0, 1), train_words(&dense, 0.0, 1));
+    let accuracies = |t: &Trained| t.splits[0].history.iter().map(|e| e.val_accuracy).collect::<Vec<_>>();
+    assert_eq!(accuracies(&on_sparse), accuracies(&on_dense));
+    assert_eq!(score(&on_sparse), score(&on_dense));
+    let losses = on_sparse.splits[0].history.iter().zip(&on_dense.splits[0].history);
+    losses.for_each(|(s, d)| assert!((s.train_loss - d.train_loss).abs() < 1e-4, "{s:?} {d:?}"));
+    // With dropout the masks differ, not what is learnt: a third would be chance.
+    let (on_sparse, on_dense) = (score(&train_words(&sparse, 0.5, 1)), score(&train_words(&dense, 0.5, 1)));
+    assert!(on_sparse > 0.6 && (on_sparse - on_dense).abs() < 0.1, "{on_sparse} {on_dense}");
+}
+
+#[test]
+fn threads_change_no_byte_of_training_on_sparse_features() {
+    let nodes = words().1;
+    let one = train_words(&nodes, 0.5, 1);
+    assert!([2, 3].into_iter().all(|threads| train_words(&nodes, 0.5, threads) == one));
+}
+
 #[test]
 fn seeds_and_splits_have_streams_of_their_own() {
     let first = |p: &Params, count, split: usize| run(p, json!({}), count).splits.swap_remove(split).history[0];

@@ -31,7 +31,8 @@ impl Mask {
         Self { kept, scale: 1.0 / (1.0 - p) }
     }
 
-    fn apply<T: Real>(&self, values: &mut [T]) {
+    /// Scales the values that survive and sets the others to 0.
+    pub(super) fn apply<T: Real>(&self, values: &mut [T]) {
         let scale = T::narrow(self.scale);
         let work = |(values, words): (&mut [T], &[u64])| {
             let (whole, rest) = values.as_chunks_mut::<64>();

@@ -5,8 +5,9 @@
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use super::{affine, affine_fixed};
+use super::{Mask, affine, affine_fixed};
 use crate::math::random::Stream;
+use crate::models::FeatureView;
 use crate::optim::ParamGroup;
 
 /// A linear layer.
@@ -45,6 +46,14 @@ impl Linear {
     /// When the shapes do not fit.
     pub fn forward_fixed(&self, x: &Tensor) -> Result<Tensor> {
         affine_fixed(x, &self.weight, &self.bias)
+    }
+
+    /// Applies the layer to features, with a mask of dropout on them if there is one.
+    ///
+    /// # Errors
+    /// When the shapes do not fit.
+    pub fn forward_features(&self, x: &FeatureView, mask: Option<Mask>) -> Result<Tensor> {
+        x.affine(&self.weight, &self.bias, mask)
     }
 
     /// Returns weight and bias as one decayed group; PyTorch decays the bias too.

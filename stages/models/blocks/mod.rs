@@ -9,6 +9,7 @@ mod linear;
 mod perceptron;
 mod product;
 mod propagate;
+mod sparse;
 mod spectral;
 
 pub use bins::{Bins, Partition};
@@ -19,4 +20,5 @@ pub use linear::Linear;
 pub use perceptron::{Pass, Perceptron};
 pub use product::{affine, affine_fixed, fixed_product};
 pub use propagate::{polynomial, propagate};
+pub use sparse::{SparseView, affine_sparse};
 pub use spectral::{filter, vandermonde};

@@ -36,7 +36,7 @@ impl Perceptron {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn new(data: &GraphView, hidden: Option<usize>, dropout: f64, streams: &mut Streams) -> Result<Self> {
-        let (inputs, outputs) = (data.features.dim(1)?, data.classes);
+        let (inputs, outputs) = (data.features.columns(), data.classes);
         let layer = |inputs, outputs, stream: &mut Stream| Linear::new(inputs, outputs, data.dtype(), stream);
         let first = layer(inputs, hidden.unwrap_or(outputs), streams.open("init/lin1"))?;
         let second = hidden.map(|hidden| layer(hidden, outputs, streams.open("init/lin2"))).transpose()?;
@@ -48,8 +48,8 @@ impl Perceptron {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn forward(&self, data: &GraphView, mode: &mut Mode, pass: Pass) -> Result<Tensor> {
-        let x = mode.drop(&data.features, self.dropout, pass.features)?;
-        let z = self.first.forward_fixed(&x)?;
+        let mask = mode.mask(data.features.stored(), self.dropout, pass.features);
+        let z = self.first.forward_features(&data.features, mask)?;
         match &self.second {
             Some(second) => second.forward(&mode.rectify(&z, self.dropout, pass.hidden)?),
             None => Ok(z),

@@ -135,7 +135,8 @@ fn product(a: Stored, b: Stored, bias: Option<Stored>) -> Result<(CpuStorage, Sh
     Ok((out, Shape::from((m, n))))
 }
 
-fn column_sums(values: &Tensor) -> Result<Tensor> {
+/// Returns the sum of every column.
+pub(super) fn column_sums(values: &Tensor) -> Result<Tensor> {
     fn run<T: Element>(values: &Tensor) -> Result<Tensor> {
         let columns = values.dim(1)?;
         let sums = host::values::<T, _>(values, |v| Ok(dense::column_sums(v, columns)))?;

@@ -1,6 +1,6 @@
 //! Tests of PP-GNN: the identities that tie its branches to dense products and to GPR-GNN.
 
-use candle_core::{DType, Device};
+use candle_core::DType;
 
 use super::*;
 use crate::math::random::Stream;
@@ -73,7 +73,7 @@ fn one_layer_and_all_weight_on_power_k_give_simple_graph_convolution() {
     let (model, _) = build(&params, &data);
     let groups = model.groups();
     let (w, b) = (&groups[0].vars[0].1, &groups[0].vars[1].1);
-    let xw = data.features.matmul(w).unwrap().broadcast_add(b).unwrap();
+    let xw = data.features.to_dense().unwrap().matmul(w).unwrap().broadcast_add(b).unwrap();
     assert!(testing::distance(&eval(&model, &data), &by_hops(&data, &[0.0, 0.0, 0.0, 1.0], &xw)) < 1e-12);
 }
 
@@ -218,5 +218,4 @@ fn it_cannot_be_built_without_a_spectrum() {
     let data = GraphView::new(&operator, &nodes, None, DType::F32).unwrap();
     let error = PpGnn::build(&Params::default(), &data, &mut Streams::new(0, 0)).err().unwrap();
     assert!(matches!(error, StageError::MissingInput { slot: "spectrum" }));
-    assert!(data.features.device().same_device(&Device::Cpu));
 }
