@@ -1,12 +1,16 @@
 //! Graph formats: every row of [`FORMATS`] is one file here. A new format is one file and one row.
 
 mod csbm;
+#[cfg(test)]
+mod damage;
+mod geom_gcn;
 mod heterophilous_npz;
 mod npz;
 pub mod npz_digest;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
+mod text;
 
 pub use source::foreign;
 
@@ -53,5 +57,8 @@ fn read<F: Format>(job: &Job) -> Result<Graph, StageError> {
 }
 
 /// Every known format.
-pub static FORMATS: &[FormatDef] =
-    &[FormatDef::of::<csbm::Csbm>(), FormatDef::of::<heterophilous_npz::HeterophilousNpz>()];
+pub static FORMATS: &[FormatDef] = &[
+    FormatDef::of::<csbm::Csbm>(),
+    FormatDef::of::<geom_gcn::GeomGcn>(),
+    FormatDef::of::<heterophilous_npz::HeterophilousNpz>(),
+];
