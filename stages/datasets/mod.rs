@@ -7,6 +7,8 @@ mod geom_gcn;
 mod heterophilous_npz;
 mod npz;
 pub mod npz_digest;
+mod pickle;
+mod planetoid;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -61,4 +63,5 @@ pub static FORMATS: &[FormatDef] = &[
     FormatDef::of::<csbm::Csbm>(),
     FormatDef::of::<geom_gcn::GeomGcn>(),
     FormatDef::of::<heterophilous_npz::HeterophilousNpz>(),
+    FormatDef::of::<planetoid::Planetoid>(),
 ];
