@@ -7,6 +7,7 @@ mod geom_gcn;
 mod heterophilous_npz;
 mod npz;
 pub mod npz_digest;
+pub(crate) mod per_class;
 mod pickle;
 mod planetoid;
 mod source;

@@ -5,6 +5,7 @@ pub mod csr;
 pub mod dense;
 pub mod eigen;
 pub mod propagate;
+pub mod python_random;
 pub mod random;
 pub mod real;
 pub mod sparse_product;
