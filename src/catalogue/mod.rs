@@ -3,14 +3,17 @@
 //! A manifest is a YAML file in `pipelines/datasets/`, data and no code. Those of the project are compiled in, so that
 //! the program knows them wherever it runs; a folder of a person's own adds to them and overrides them by name.
 
+pub mod fetch;
 mod manifest;
+mod place;
 mod verify;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use manifest::{DataFile, FileState, Manifest, is_allowed_address};
-pub use verify::{Verified, VerifyError, sha256_file};
+pub use place::{Hold, hold, import};
+pub use verify::{Misfit, Verified, VerifyError, sha256_file};
 
 use crate::pipeline::{Known, KnownDatasets, PipelineError, Problems, Sources, Span};
 

@@ -120,7 +120,7 @@ fn a_file_is_compared_with_everything_that_is_known_of_it() {
     let file = &manifest.files[0];
     let path = manifest.root(folder.path()).join(&file.path);
     assert_eq!(manifest.state(folder.path())[0].1, FileState::Absent);
-    assert!(matches!(file.verify(&path), Err(VerifyError::Unreadable { .. })));
+    assert!(matches!(file.verify(&path).unwrap_err().misfit, Misfit::Unreadable(_)));
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     // SHA-256 of `abc`, the first example of the standard that defines it.
     std::fs::write(&path, "abc").unwrap();
@@ -130,10 +130,10 @@ fn a_file_is_compared_with_everything_that_is_known_of_it() {
     let sha256 = file.sha256[0].clone();
     assert_eq!(unknown.verify(&path).unwrap(), Verified::NoDigestKnown { sha256 });
     std::fs::write(&path, "abd").unwrap();
-    assert!(matches!(file.verify(&path), Err(VerifyError::WrongDigest { .. })));
+    assert!(matches!(file.verify(&path).unwrap_err().misfit, Misfit::Digest { .. }));
     std::fs::write(&path, "abcd").unwrap();
     assert_eq!(manifest.state(folder.path())[0].1, FileState::WrongSize { found: 4, expected: 3 });
-    assert!(matches!(file.verify(&path), Err(VerifyError::WrongSize { found: 4, expected: 3, .. })));
+    assert!(matches!(file.verify(&path).unwrap_err().misfit, Misfit::Size { found: 4, expected: 3 }));
     std::fs::write(&path, "<html>").unwrap();
     assert!(file.verify(&path).unwrap_err().to_string().ends_with("is a web page, expected the data"));
 }

@@ -24,40 +24,36 @@ pub enum Verified {
     },
 }
 
-/// Why a file is not what its manifest says.
+/// A file that is not what its manifest says.
 #[derive(Debug, thiserror::Error)]
-pub enum VerifyError {
+#[error("`{}` {misfit}", path.display())]
+pub struct VerifyError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub misfit: Misfit,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Misfit {
     /// It cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
     /// It is something else altogether, such as a web page.
-    #[error("`{}` {what}", path.display())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        what: String,
-    },
+    #[error("{0}")]
+    Foreign(String),
     /// It has another size.
-    #[error("`{}` has {found} bytes, expected {expected}", path.display())]
-    WrongSize {
-        /// The file.
-        path: PathBuf,
+    #[error("has {found} bytes, expected {expected}")]
+    Size {
         /// Its size.
         found: u64,
         /// The size it should have.
         expected: u64,
     },
     /// It has another digest.
-    #[error("`{}` has SHA-256 {found}, expected {}", path.display(), expected.join(" or "))]
-    WrongDigest {
-        /// The file.
-        path: PathBuf,
+    #[error("has SHA-256 {found}, expected {}", expected.join(" or "))]
+    Digest {
         /// Its digest.
         found: String,
         /// The digests it may have; where only the arrays' digest is known, that one.
@@ -71,15 +67,18 @@ impl DataFile {
     /// # Errors
     /// When it cannot be read or is not this file.
     pub fn verify(&self, path: &Path) -> Result<Verified, VerifyError> {
-        let unreadable = |source| VerifyError::Unreadable { path: path.to_owned(), source };
-        let found = std::fs::metadata(path).map_err(unreadable)?.len();
+        self.compare(path).map_err(|misfit| VerifyError { path: path.to_owned(), misfit })
+    }
+
+    pub(super) fn compare(&self, path: &Path) -> Result<Verified, Misfit> {
+        let found = std::fs::metadata(path).map_err(Misfit::Unreadable)?.len();
         if let Some(what) = foreign_text(path) {
-            return Err(VerifyError::Foreign { path: path.to_owned(), what });
+            return Err(Misfit::Foreign(what));
         }
         if let Some(expected) = self.bytes.filter(|expected| *expected != found) {
-            return Err(VerifyError::WrongSize { path: path.to_owned(), found, expected });
+            return Err(Misfit::Size { found, expected });
         }
-        let found = sha256_file(path).map_err(unreadable)?;
+        let found = sha256_file(path).map_err(Misfit::Unreadable)?;
         if self.sha256.contains(&found) {
             return Ok(Verified::Digest);
         }
@@ -92,7 +91,7 @@ impl DataFile {
                 if expected.is_empty() {
                     expected.extend(arrays.clone());
                 }
-                Err(VerifyError::WrongDigest { path: path.to_owned(), found, expected })
+                Err(Misfit::Digest { found, expected })
             }
         }
     }

@@ -6,6 +6,7 @@ mod cache;
 mod check;
 mod completions;
 mod dag;
+mod data;
 pub mod exit;
 mod failure;
 mod list;
@@ -47,6 +48,7 @@ enum Command {
     Dag(dag::Args),
     Table(table::Args),
     Cache(cache::Args),
+    Data(data::Args),
     List(list::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -65,6 +67,7 @@ pub fn main() -> ExitCode {
         Command::Dag(args) => dag::run(&args),
         Command::Table(args) => table::run(&args),
         Command::Cache(args) => cache::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::List(args) => list::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
@@ -87,6 +90,7 @@ impl Command {
             Self::Why(args) => args.json,
             Self::Check(args) => args.json,
             Self::Cache(args) => args.wants_json(),
+            Self::Data(args) => args.json,
             Self::List(args) => args.json,
             Self::Dag(_) | Self::Table(_) | Self::Schema(_) | Self::Completions(_) => false,
         }

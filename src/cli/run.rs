@@ -161,7 +161,7 @@ fn exit_code(report: &RunReport) -> u8 {
 }
 
 /// Set by the first Ctrl-C or termination signal; the second one ends the process at once.
-fn interruptible() -> &'static AtomicBool {
+pub(super) fn interruptible() -> &'static AtomicBool {
     static CANCEL: AtomicBool = AtomicBool::new(false);
     let installed = ctrlc::set_handler(|| {
         if CANCEL.swap(true, Ordering::SeqCst) {

@@ -16,6 +16,7 @@ mod bad_input;
 mod cache;
 mod caching;
 mod crashes;
+mod data;
 mod determinism;
 mod docs;
 mod invalid;

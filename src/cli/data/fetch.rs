@@ -1,0 +1,222 @@
+//! `ppgnn data fetch`.
+
+use std::cell::{Cell, RefCell};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::{Shelf, exit, files_text, note, print, print_json, run_command, title};
+use crate::catalogue::fetch::{FetchError, Watch, fetch};
+use crate::catalogue::{DataFile, FileState, Manifest, Verified};
+use crate::cli::failure::Failure;
+use crate::report::bytes_text;
+
+const SAY_EVERY: Duration = Duration::from_secs(5);
+const BAR: &str =
+    "    Fetching [{elapsed:>7} ] {prefix}  {bar:8} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}";
+const OPEN_BAR: &str = "    Fetching [{elapsed:>7} ] {prefix}  {decimal_bytes} {decimal_bytes_per_sec}";
+
+/// Fetch data sets from their publishers
+///
+/// Files go into the data directory, by way of `<file>.part`: a download that broke off or was interrupted is continued
+/// the next time. A file is taken into use only if its digest is right; one that is here and right is not fetched again.
+/// All names are tried, and what failed is listed at the end. Exit code 4 if something failed.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Data sets to fetch
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// Fetch every data set that has an address
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+}
+
+/// What became of a data set.
+struct Outcome {
+    fetched: usize,
+    bytes: u64,
+    here: usize,
+    failed: Vec<(String, String)>,
+    files: Vec<Value>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
+    let mut manifests = if args.all { shelf.all()? } else { shelf.named(&args.names)? };
+    if args.all {
+        manifests.retain(|m| m.files.iter().any(|f| !f.urls.is_empty() || shelf.has(m, f)));
+    }
+    let _hold = shelf.hold()?;
+    let cancel = run_command::interruptible();
+    let (mut listed, mut failed) = (Vec::new(), Vec::new());
+    for manifest in &manifests {
+        let outcome = one(manifest, shelf, cancel);
+        if !shelf.json && outcome.failed.is_empty() {
+            let fetched = match outcome.fetched {
+                0 => "all here already".to_owned(),
+                count => format!("{} fetched, {}", files_text(count), bytes_text(outcome.bytes)),
+            };
+            print(&format!("{:<20} {fetched}\n", manifest.name))?;
+        }
+        let state = if !outcome.failed.is_empty() { "failed" } else { "here" };
+        listed.push(json!({
+            "name": manifest.name, "state": state, "folder": manifest.root(&shelf.dir), "fetched": outcome.fetched,
+            "bytes": outcome.bytes, "here-already": outcome.here, "files": outcome.files,
+        }));
+        failed.extend(outcome.failed);
+        if cancel.load(Ordering::SeqCst) {
+            break;
+        }
+    }
+    let code = match (cancel.load(Ordering::SeqCst), failed.is_empty()) {
+        (true, _) => exit::INTERRUPTED,
+        (false, true) => exit::DONE,
+        (false, false) => exit::DATA,
+    };
+    if shelf.json {
+        print_json(&json!({"version": 1, "datasets": listed, "exit-code": code}))?;
+    }
+    if code == exit::INTERRUPTED {
+        note("interrupted; say the same again to continue");
+    } else if !failed.is_empty() {
+        note("error: not everything could be fetched");
+        for (what, why) in &failed {
+            note(&format!("  {what}: {why}"));
+        }
+    }
+    Ok(code)
+}
+
+/// Fetches what is missing of one data set.
+fn one(manifest: &Manifest, shelf: &Shelf, cancel: &AtomicBool) -> Outcome {
+    let mut outcome = Outcome { fetched: 0, bytes: 0, here: 0, failed: Vec::new(), files: Vec::new() };
+    let mut without_address = Vec::new();
+    for file in &manifest.files {
+        if cancel.load(Ordering::SeqCst) {
+            break;
+        }
+        let target = shelf.path(manifest, file);
+        if file.state(&target) != FileState::Absent && file.verify(&target).is_ok() {
+            outcome.here += 1;
+            outcome.files.push(json!({"file": file.path, "state": "here"}));
+            continue;
+        }
+        if file.urls.is_empty() {
+            without_address.push(file);
+            outcome.files.push(json!({"file": file.path, "state": "no address"}));
+            continue;
+        }
+        let shown = Shown::new(&title(manifest, file));
+        let fetched = fetch(file, &target, cancel, &shown);
+        shown.end();
+        match fetched {
+            Ok(verified) => {
+                let bytes = std::fs::metadata(&target).map_or(0, |about| about.len());
+                outcome.fetched += 1;
+                outcome.bytes += bytes;
+                shown.fetched(bytes, &verified);
+                outcome.files.push(json!({"file": file.path, "state": "fetched", "bytes": bytes}));
+            }
+            Err(FetchError::Interrupted) => {
+                outcome.files.push(json!({"file": file.path, "state": "interrupted"}));
+            }
+            Err(error) => {
+                let hint = error.hint().map(|h| format!("\n    hint: {h}")).unwrap_or_default();
+                outcome.files.push(json!({"file": file.path, "state": "failed", "error": error.to_string()}));
+                outcome.failed.push((title(manifest, file), format!("{error}{hint}")));
+            }
+        }
+    }
+    if !without_address.is_empty() {
+        outcome.failed.push((manifest.name.clone(), by_hand(manifest, shelf, &without_address)));
+    }
+    outcome
+}
+
+/// What to do where the publisher has no address for each file.
+fn by_hand(manifest: &Manifest, shelf: &Shelf, files: &[&DataFile]) -> String {
+    let names: Vec<String> = files.iter().map(|f| f.path.display().to_string()).collect();
+    format!(
+        "the publisher has no direct address for {}\n    hint: get them by hand from {} and put them into {}, or say \
+         `ppgnn data import DIR {}` with the folder they are in",
+        names.join(", "),
+        manifest.source,
+        manifest.root(&shelf.dir).display(),
+        manifest.name
+    )
+}
+
+/// A download as people see it: a bar on a terminal, elsewhere a line now and then.
+struct Shown {
+    title: String,
+    begun: Instant,
+    said: Cell<Instant>,
+    total: Cell<Option<u64>>,
+    bar: RefCell<Option<ProgressBar>>,
+}
+
+impl Shown {
+    fn new(title: &str) -> Self {
+        let now = Instant::now();
+        let (said, total, bar) = (Cell::new(now), Cell::new(None), RefCell::new(None));
+        Self { title: title.to_owned(), begun: now, said, total, bar }
+    }
+
+    /// Takes the bar away.
+    fn end(&self) {
+        if let Some(bar) = self.bar.borrow_mut().take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn line(&self, word: &str, detail: &str) -> String {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        format!("{word:>12} [{seconds:>6.1}s ] {:<40} {detail}", self.title).trim_end().to_owned()
+    }
+
+    fn fetched(&self, bytes: u64, verified: &Verified) {
+        let doubt = match verified {
+            Verified::NoDigestKnown { sha256 } => format!("  (no digest known; it has SHA-256 {sha256})"),
+            Verified::Digest | Verified::Arrays => String::new(),
+        };
+        note(&self.line("Fetched", &format!("{:>9}{doubt}", bytes_text(bytes))));
+    }
+}
+
+impl Watch for Shown {
+    fn started(&self, have: u64, total: Option<u64>) {
+        self.total.set(total);
+        let terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        if !terminal {
+            return;
+        }
+        let template = if total.is_some() { BAR } else { OPEN_BAR };
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr_with_hz(10)).with_style(style);
+        bar.set_prefix(self.title.clone());
+        bar.set_position(have);
+        // The rate is of what is received, not of what was there before.
+        bar.reset_eta();
+        if let Some(old) = self.bar.borrow_mut().replace(bar) {
+            old.finish_and_clear();
+        }
+    }
+
+    fn received(&self, have: u64) {
+        if let Some(bar) = self.bar.borrow().as_ref() {
+            bar.set_position(have);
+        } else if self.said.get().elapsed() >= SAY_EVERY {
+            self.said.set(Instant::now());
+            let total = self.total.get().map(|t| format!(" of {}", bytes_text(t))).unwrap_or_default();
+            note(&self.line("Fetching", &format!("{}{total}", bytes_text(have))));
+        }
+    }
+
+    fn retrying(&self, why: &str, wait: Duration) {
+        self.end();
+        note(&self.line("Waiting", &format!("{why}; trying again in {:.1} s", wait.as_secs_f64())));
+    }
+}

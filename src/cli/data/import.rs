@@ -1,0 +1,101 @@
+//! `ppgnn data import`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{Shelf, exit, files_text, note, print, print_json, title};
+use crate::catalogue::{self, DataFile, FileState, Manifest};
+use crate::cli::failure::Failure;
+
+/// Copy data sets from a folder, such as another data directory
+///
+/// Files are looked for as DIR/<folder of the data set>/<file>; where one data set is named, also as DIR/<file> and,
+/// whatever folder they belong in, by their bare name in DIR. A file is copied only if its digest is right, and one
+/// that is here and right is left alone. Exit code 4 if something is missing or refused.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder to copy from
+    dir: PathBuf,
+    /// Data sets to import (default: all that are found)
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
+    if !args.dir.is_dir() {
+        return Err(Failure::usage(format!("`{}` is not a folder", args.dir.display()), None));
+    }
+    let lone = args.names.len() == 1;
+    let find = |manifest: &Manifest, file: &DataFile| {
+        let mut places = vec![args.dir.join(&manifest.folder).join(&file.path)];
+        if lone {
+            places.push(args.dir.join(&file.path));
+            places.extend(file.path.file_name().map(|name| args.dir.join(name)));
+        }
+        places.into_iter().find(|path| path.is_file())
+    };
+    let mut manifests = if args.names.is_empty() { shelf.all()? } else { shelf.named(&args.names)? };
+    if args.names.is_empty() {
+        manifests.retain(|m| m.files.iter().any(|f| find(m, f).is_some()));
+    }
+    if manifests.is_empty() {
+        let hint = "name the folder that the folders of data sets are in, or name one data set after it";
+        let message = format!("no file of a known data set is in `{}`", args.dir.display());
+        return Err(Failure::new(exit::DATA, message, Some(hint)));
+    }
+    let _hold = shelf.hold()?;
+    let (mut listed, mut bad) = (Vec::new(), 0);
+    for manifest in &manifests {
+        let (mut copied, mut here, mut text) = (0, 0, String::new());
+        for file in &manifest.files {
+            let (word, detail) = one(shelf, manifest, file, find(manifest, file).as_deref());
+            match word {
+                "copied" => copied += 1,
+                "here" => here += 1,
+                _ => {
+                    bad += 1;
+                    text.push_str(&format!("{:<8} {}  {detail}", word, title(manifest, file)));
+                    text.truncate(text.trim_end().len());
+                    text.push('\n');
+                }
+            }
+            listed.push(entry(manifest, file, word, &detail));
+        }
+        if !shelf.json {
+            let missing = manifest.files.len() - copied - here;
+            let mut summary = format!("{:<20} {} copied", manifest.name, files_text(copied));
+            for (count, what) in [(here, "here already"), (missing, "missing or refused")] {
+                if count > 0 {
+                    summary.push_str(&format!(", {count} {what}"));
+                }
+            }
+            print(&format!("{summary}\n{text}"))?;
+        }
+    }
+    let code = if bad == 0 { exit::DONE } else { exit::DATA };
+    if shelf.json {
+        print_json(&json!({"version": 1, "files": listed, "exit-code": code}))?;
+    } else if bad > 0 {
+        note(&format!("error: {} missing or refused", files_text(bad)));
+    }
+    Ok(code)
+}
+
+fn entry(manifest: &Manifest, file: &DataFile, word: &str, detail: &str) -> Value {
+    json!({"dataset": manifest.name, "file": file.path, "state": word, "detail": detail})
+}
+
+/// Copies one file; says what became of it, and why.
+fn one(shelf: &Shelf, manifest: &Manifest, file: &DataFile, from: Option<&Path>) -> (&'static str, String) {
+    let target = shelf.path(manifest, file);
+    if file.state(&target) != FileState::Absent && file.verify(&target).is_ok() {
+        return ("here", String::new());
+    }
+    let Some(from) = from else { return ("missing", String::new()) };
+    match catalogue::import(file, from, &target) {
+        Ok(_) => ("copied", String::new()),
+        Err(misfit) => ("refused", format!("`{}` {misfit}", from.display())),
+    }
+}

@@ -1,0 +1,121 @@
+//! `ppgnn data`: lists, fetches, imports and verifies the data sets that there are manifests of.
+
+mod fetch;
+mod import;
+mod list;
+mod verify;
+
+use std::path::{Path, PathBuf};
+
+use ppgnn_stages::params::nearest_help;
+
+use super::failure::Failure;
+use super::{exit, note, print, print_json, run as run_command};
+use crate::catalogue::{self, Catalogue, DataFile, FileState, Hold, Manifest};
+
+/// List, fetch, import or verify data sets
+///
+/// A data set is known from a manifest: its files, where the publisher keeps them, their digests, and how they are
+/// loaded. Manifests of the common data sets are built in; those in `pipelines/datasets/` of the current folder add to
+/// them and override them by name. The data itself is kept in the data directory, a folder for each data set, and never
+/// belongs to a project.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+/// Where data is kept.
+#[derive(clap::Args, Clone)]
+pub struct DataArgs {
+    /// Folder that data sets are kept in
+    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true)]
+    pub data_dir: PathBuf,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List data sets: size of the graph, size of the files, and whether they are here
+    ///
+    /// Files are looked for and their sizes compared, but they are not read: `ppgnn data verify` does that.
+    List,
+    Fetch(fetch::Args),
+    Import(import::Args),
+    Verify(verify::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let catalogue = Catalogue::new(&[PathBuf::from(catalogue::FOLDER)]);
+    let shelf = Shelf { catalogue, dir: args.data.data_dir.clone(), json: args.json };
+    match &args.command {
+        Command::List => list::run(&shelf),
+        Command::Fetch(args) => fetch::run(args, &shelf),
+        Command::Import(args) => import::run(args, &shelf),
+        Command::Verify(args) => verify::run(args, &shelf),
+    }
+}
+
+/// The known data sets and the directory they are kept in.
+struct Shelf {
+    catalogue: Catalogue,
+    dir: PathBuf,
+    json: bool,
+}
+
+impl Shelf {
+    /// The manifests of some names, each once.
+    fn named(&self, names: &[String]) -> Result<Vec<Manifest>, Failure> {
+        let mut found: Vec<Manifest> = Vec::new();
+        for name in names {
+            let Some(manifest) = self.catalogue.get(name) else {
+                let known = self.catalogue.names();
+                let hint = nearest_help(name, known.iter().map(String::as_str));
+                return Err(Failure::usage(format!("there is no data set `{name}`"), Some(&hint)));
+            };
+            if !found.iter().any(|m| m.name == *name) {
+                found.push(manifest?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every manifest there is.
+    fn all(&self) -> Result<Vec<Manifest>, Failure> {
+        self.named(&self.catalogue.names())
+    }
+
+    /// Where a file of a data set is, or belongs.
+    fn path(&self, manifest: &Manifest, file: &DataFile) -> PathBuf {
+        manifest.root(&self.dir).join(&file.path)
+    }
+
+    /// Whether a file is there, of the right size.
+    fn has(&self, manifest: &Manifest, file: &DataFile) -> bool {
+        matches!(file.state(&self.path(manifest, file)), FileState::Here { .. })
+    }
+
+    /// The right to write into the directory.
+    fn hold(&self) -> Result<Hold, Failure> {
+        let waiting = || note(&format!("Waiting for another process that writes into {}", self.dir.display()));
+        catalogue::hold(&self.dir, waiting).map_err(|error| {
+            let hint = Some("name a folder that can be written with --data-dir or PPGNN_DATA_DIR");
+            Failure::new(exit::DATA, format!("cannot write into `{}`: {error}", self.dir.display()), hint)
+        })
+    }
+}
+
+/// `texas/splits/a.npz`, for people.
+fn title(manifest: &Manifest, file: &DataFile) -> String {
+    format!("{}/{}", manifest.name, Path::new(&file.path).display())
+}
+
+/// `1 file`, `12 files`.
+fn files_text(count: usize) -> String {
+    if count == 1 { "1 file".into() } else { format!("{count} files") }
+}

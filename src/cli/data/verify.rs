@@ -1,0 +1,78 @@
+//! `ppgnn data verify`.
+
+use serde_json::json;
+
+use super::{Shelf, exit, files_text, note, print, print_json, title};
+use crate::catalogue::{FileState, Misfit, Verified};
+use crate::cli::failure::Failure;
+
+/// Read every file that is here and compare it with its digest
+///
+/// A data set whose files are all right is one line; every other file is a line of its own, with the digest it has and
+/// the one it should have. Exit code 4 if a file is missing or is not what it should be.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Data sets to verify (default: all of which a file is here)
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
+    let mut manifests = if args.names.is_empty() { shelf.all()? } else { shelf.named(&args.names)? };
+    if args.names.is_empty() {
+        manifests.retain(|m| m.state(&shelf.dir).iter().any(|(_, state)| *state != FileState::Absent));
+    }
+    let (mut listed, mut bad) = (Vec::new(), 0);
+    for manifest in &manifests {
+        let (mut text, mut right) = (String::new(), 0);
+        for (file, state) in manifest.state(&shelf.dir) {
+            let name = title(manifest, file);
+            let outcome =
+                if state == FileState::Absent { None } else { Some(file.verify(&shelf.path(manifest, file))) };
+            let (word, detail, digest) = match outcome {
+                None => ("missing", String::new(), None),
+                Some(Ok(Verified::Digest)) => ("ok", String::new(), None),
+                Some(Ok(Verified::Arrays)) => ("ok", "packed in another way, the arrays are right".to_owned(), None),
+                Some(Ok(Verified::NoDigestKnown { sha256 })) => {
+                    ("no digest known", format!("it has SHA-256 {sha256}"), Some(sha256))
+                }
+                Some(Err(error)) => match error.misfit {
+                    Misfit::Digest { ref found, .. } => ("wrong digest", error.misfit.to_string(), Some(found.clone())),
+                    Misfit::Size { .. } => ("wrong size", error.misfit.to_string(), None),
+                    Misfit::Unreadable(_) => ("unreadable", error.misfit.to_string(), None),
+                    Misfit::Foreign(_) => ("not the data", error.misfit.to_string(), None),
+                },
+            };
+            match word {
+                "ok" => right += 1,
+                "no digest known" => {}
+                _ => bad += 1,
+            }
+            if word != "ok" {
+                text.push_str(format!("{word:<16} {name}  {detail}").trim_end());
+                text.push('\n');
+            }
+            listed.push(json!({
+                "dataset": manifest.name, "file": file.path, "state": word, "detail": detail, "sha256": digest,
+                "expected": file.sha256,
+            }));
+        }
+        if right > 0 && !shelf.json {
+            print(&format!("{:<16} {} ({})\n", "ok", manifest.name, files_text(right)))?;
+        }
+        if !shelf.json {
+            print(&text)?;
+        }
+    }
+    let code = if bad == 0 { exit::DONE } else { exit::DATA };
+    if shelf.json {
+        print_json(&json!({"version": 1, "files": listed, "exit-code": code}))?;
+    } else if listed.is_empty() {
+        note(&format!("nothing is in {}; `ppgnn data fetch NAME` fetches a data set", shelf.dir.display()));
+    } else if bad > 0 {
+        note(&format!("error: {} missing or not right", files_text(bad)));
+        note("hint: `ppgnn data fetch NAME` fetches what is missing and replaces what is not right");
+    }
+    Ok(code)
+}
