@@ -1,16 +1,33 @@
-//! `ppgnn check`: validates a pipeline without touching data or the store.
+//! `ppgnn check`: validates a pipeline, and warns about what spoils results in the data that it uses.
 
+use std::path::Path;
+
+use ppgnn_stages::contract::Artifact;
+use ppgnn_stages::inspect::{self, Warning};
+use ppgnn_stages::kinds::{Graph, Splits};
+use serde_json::json;
+
+use super::aside::Aside;
 use super::failure::Failure;
-use super::project::PipelineArgs;
-use super::{exit, print, print_json};
+use super::project::{PipelineArgs, StoreArgs, surroundings};
+use super::{exit, note, print, print_json};
 use crate::pipeline::Pipeline;
-use crate::plan::{self, Plan, Surroundings};
+use crate::plan::{self, FileDigests, NodeId, Plan, Surroundings};
 
-/// Check pipeline files without computing anything
+/// Check pipeline files without training anything
+///
+/// The pipeline and all its profiles are validated. Where the data that it reads is here, graphs and splits are looked
+/// at as well, and warnings say what may spoil results: copies of test nodes among the training nodes, classes that no
+/// training node has, nodes without a label in a part, files that are directed. Warnings do not change the exit code.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pipeline: PipelineArgs,
+    /// Do not look at data
+    #[arg(long)]
+    no_data: bool,
+    #[command(flatten)]
+    store: StoreArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -27,14 +44,21 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             build(&with.pipeline()?)?;
         }
     }
+    let found = if args.no_data { Vec::new() } else { look(args, &pipeline)? };
     let (points, nodes, tables) = (pipeline.sweep.points.len(), plan.nodes.len(), plan.tables.len());
     if args.json {
-        print_json(&serde_json::json!({
+        let warnings: Vec<_> =
+            found.iter().map(|(node, w)| json!({"node": node, "code": w.code, "message": w.message})).collect();
+        print_json(&json!({
             "version": 1, "pipeline": plan.pipeline, "valid": true, "points": points, "nodes": nodes, "tables": tables,
+            "warnings": warnings,
         }))?;
     } else {
         let file = args.pipeline.file.display();
         print(&format!("{file}: valid; points: {points}, nodes: {nodes}, tables: {tables}\n"))?;
+        for (node, warning) in &found {
+            note(&format!("warning: {node}: {} [{}]", warning.message, warning.code));
+        }
     }
     Ok(exit::DONE)
 }
@@ -47,4 +71,54 @@ fn build(pipeline: &Pipeline) -> Result<Plan, Failure> {
         digest: &|path| Ok(path.display().to_string()),
     };
     Ok(plan::build(pipeline, &around)?)
+}
+
+/// Looks at every graph and every division of it whose data is here. Generated graphs have nothing to warn about.
+fn look(args: &Args, pipeline: &Pipeline) -> Result<Vec<(String, Warning)>, Failure> {
+    let digests = FileDigests::default();
+    let digest = |path: &Path| digests.digest(path);
+    let plan = match plan::build(pipeline, &surroundings(&digest)) {
+        Ok(plan) => plan,
+        Err(error) if error.is_data() => {
+            for problem in &error.problems {
+                note(&format!("note: {}", problem.message));
+            }
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for absence in &plan.absent {
+        note(&format!("note: {}", absence.what()));
+    }
+    let store = args.store.look()?;
+    let mut aside = Aside::new(&plan, &store);
+    let mut found = Vec::new();
+    for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
+        if node.params.files().next().is_none() {
+            continue;
+        }
+        match judged(&plan, id, &mut aside) {
+            Ok(warnings) => found.extend(warnings),
+            Err(failure) => found.push((node.name.clone(), Warning { code: "unreadable", message: failure.message() })),
+        }
+    }
+    Ok(found)
+}
+
+/// Warnings about a graph and the splits that the pipeline makes of it.
+fn judged(plan: &Plan, graph: NodeId, aside: &mut Aside) -> Result<Vec<(String, Warning)>, Failure> {
+    let read: Graph = aside.get(graph)?;
+    let divides = |n: &&(NodeId, &crate::plan::Node)| {
+        n.1.stage.output == Splits::KIND && n.1.inputs.iter().any(|e| e.node == graph)
+    };
+    let nodes: Vec<_> = plan.iter().collect();
+    let mut found: Vec<(String, Warning)> = Vec::new();
+    for (id, node) in nodes.iter().filter(divides) {
+        let splits: Splits = aside.get(*id)?;
+        found.extend(inspect::warnings(&read, Some(&splits)).into_iter().map(|w| (node.name.clone(), w)));
+    }
+    if found.is_empty() {
+        found.extend(inspect::warnings(&read, None).into_iter().map(|w| (plan.node(graph).name.clone(), w)));
+    }
+    Ok(found)
 }

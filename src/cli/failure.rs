@@ -38,6 +38,12 @@ impl Failure {
         Self::new(exit::UNEXPECTED, message, None)
     }
 
+    /// Returns what went wrong, without hints.
+    pub fn message(&self) -> String {
+        let first = self.text.lines().next().unwrap_or_default();
+        first.strip_prefix("error: ").unwrap_or(first).to_owned()
+    }
+
     /// Returns it for `--json`.
     pub fn json(&self) -> Value {
         json!({"version": 1, "exit-code": self.code, "error": self.text.trim_end(), "problems": self.problems})

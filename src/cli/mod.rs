@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. Only this module and `report` write to the terminal.
 
+mod aside;
 mod cache;
 mod check;
 mod completions;

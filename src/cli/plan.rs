@@ -46,10 +46,11 @@ pub fn show(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId], jso
     if json {
         let nodes: Vec<_> = rows.iter().map(|r| r.json(plan)).collect();
         let count = |state: &str| rows.iter().filter(|r| r.state == state).count();
+        let absent: Vec<_> = plan.absent.iter().map(|a| json!({"dataset": a.dataset, "why": a.what(), "remedy": a.remedy()})).collect();
         print_json(&json!({
             "version": 1, "pipeline": plan.pipeline, "profile": plan.profile,
             "hits": count("hit"), "misses": count("miss"), "absent": count("absent"),
-            "unshared-nodes": plan.unshared, "expected-seconds": total(&rows), "nodes": nodes,
+            "unshared-nodes": plan.unshared, "expected-seconds": total(&rows), "absent-data": absent, "nodes": nodes,
         }))?;
     } else {
         print(&text(plan, &rows))?;
@@ -155,6 +156,9 @@ fn text(plan: &Plan, rows: &[Row]) -> String {
         if unknown > 0 {
             out.push_str(&format!(" and {unknown} without precedent"));
         }
+    }
+    for absence in &plan.absent {
+        out.push_str(&format!("\nleft out: {}", absence.what()));
     }
     if plan.unshared > plan.nodes.len() {
         out.push_str(&format!("\nsharing: {} nodes instead of {}", plan.nodes.len(), plan.unshared));

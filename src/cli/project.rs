@@ -12,8 +12,8 @@ use super::failure::Failure;
 /// Where data is, and what is known of it.
 #[derive(clap::Args, Clone)]
 pub struct DataArgs {
-    /// Folder of the data sets' files
-    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data")]
+    /// Folder that data sets are kept in
+    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true)]
     pub data_dir: PathBuf,
 }
 
@@ -60,11 +60,8 @@ impl PipelineArgs {
     /// Reads the pipeline and plans it.
     pub fn plan(&self) -> Result<Plan, Failure> {
         let digests = FileDigests::default();
-        let around = Surroundings {
-            stages: ppgnn_stages::STAGES,
-            profile: ppgnn_stages::profile::numeric_profile(),
-            digest: &|path| digests.digest(path),
-        };
+        let digest = |path: &Path| digests.digest(path);
+        let around = surroundings(&digest);
         let pipeline = tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline())?;
         let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
             .in_scope(|| plan::build(&pipeline, &around))?;
@@ -104,6 +101,14 @@ impl StoreArgs {
         Ok(Store::open_existing_read_only(&self.artifacts)?)
     }
 }
+
+/// What plans depend on beside the pipeline, on this machine.
+pub fn surroundings(digest: Digest<'_>) -> Surroundings<'_> {
+    Surroundings { stages: ppgnn_stages::STAGES, profile: ppgnn_stages::profile::numeric_profile(), digest }
+}
+
+/// Returns the content digest of a file.
+pub type Digest<'d> = &'d dyn Fn(&Path) -> std::io::Result<String>;
 
 fn setting(text: &str) -> Result<String, String> {
     let named = text.split_once('=').is_some_and(|(path, _)| !path.is_empty());

@@ -10,7 +10,7 @@ use super::table::{self, Format};
 use super::{exit, note, plan as plan_command, print, print_json, targets};
 use crate::plan::{NodeId, Plan};
 use crate::report::{JsonLines, Style, Tee, Terminal};
-use crate::run::{FailureKind, RunOptions, RunReport, execute};
+use crate::run::{FailureKind, NodeState, RunOptions, RunReport, demand, execute};
 use crate::store::{ArtifactRef, PublishedRun, PublishedTable, Store};
 
 /// Compute what is not there yet, publish the tables and print them
@@ -62,6 +62,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         return plan_command::show(&plan, &args.store.look()?, &wanted, &force, args.json);
     }
     let store = args.store.open()?;
+    verify_data(&plan, &store, &wanted, &force, &args.pipeline)?;
+    for absence in plan.absent.iter().filter(|_| !args.quiet) {
+        note(&format!("Left out: {}\n    hint: {}", absence.what(), absence.remedy()));
+    }
     let (log_path, log) = store.create_run_log(&plan.pipeline)?;
     let machine = std::thread::available_parallelism().map_or(1, usize::from);
     let cancel = interruptible();
@@ -91,6 +95,37 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         print_json(&object)?;
     }
     Ok(code)
+}
+
+/// Compares the files of known data sets with their digests, where they are about to be read. What is in the store was
+/// read from files that were right.
+fn verify_data(
+    plan: &Plan,
+    store: &Store,
+    wanted: &[NodeId],
+    force: &[NodeId],
+    pipeline: &PipelineArgs,
+) -> Result<(), Failure> {
+    let states = demand(plan, store, wanted, force);
+    let catalogue = pipeline.data.catalogue(Some(&pipeline.file));
+    let mut wrong: Vec<String> = Vec::new();
+    let read = plan.known_data.iter().filter(|(id, _)| states.get(id.0) == Some(&NodeState::Miss));
+    let names: std::collections::BTreeSet<&String> = read.map(|(_, name)| name).collect();
+    for name in names {
+        let Some(manifest) = catalogue.get(name) else { continue };
+        let manifest = manifest?;
+        let root = manifest.root(&pipeline.data.data_dir);
+        for file in &manifest.files {
+            if let Err(error) = file.verify(&root.join(&file.path)) {
+                wrong.push(format!("{name}: {error}"));
+            }
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let hint = "`ppgnn data fetch` replaces files that are wrong; a pipeline of your own can name them under `datasets`";
+    Err(Failure::new(exit::DATA, wrong.join("\nerror: "), Some(hint)))
 }
 
 /// Publishes and prints every table that was asked for and is in the store. Returns the published files.

@@ -72,6 +72,19 @@ pub fn load(path: &Path, overrides: &Overrides, sources: &mut Sources) -> Result
     Ok(Document { root, forced, profile: overrides.profile.clone(), profiles })
 }
 
+/// Reads a text that is no file: nothing is merged into it.
+///
+/// # Errors
+/// Everything that is wrong with the text itself.
+pub fn of_text(place: &str, text: &str, sources: &mut Sources) -> Result<Document, PipelineError> {
+    let mut problems = Problems::default();
+    let source = sources.add(place, Path::new("."), text);
+    let root = yaml::read(sources, source, &mut problems);
+    problems.finish(sources)?;
+    let root = root.ok_or_else(|| PipelineError { problems: Vec::new(), sources: sources.clone() })?;
+    Ok(Document { root, forced: Vec::new(), profile: None, profiles: Vec::new() })
+}
+
 /// Reads a file and, below it, the one it extends.
 fn read_chain(
     path: &Path,

@@ -11,7 +11,7 @@ use ppgnn_stages::params::{list, nearest_help};
 
 use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};
-use super::document::{self, Overrides, Setting};
+use super::document::{self, Document, Overrides, Setting};
 use super::file::{self, AbsentData, StageEntry, TableEntry};
 use super::problem::{PipelineError, Problems};
 use super::source::Sources;
@@ -67,6 +67,30 @@ impl Pipeline {
     ) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let document = document::load(path, overrides, &mut sources)?;
+        Self::of(document, sources, stages, known)
+    }
+
+    /// Resolves a pipeline that is no file; `place` is what messages call it.
+    ///
+    /// # Errors
+    /// Every problem of the first phase that has any.
+    pub fn of_text(
+        place: &str,
+        text: &str,
+        stages: &'static [StageDef],
+        known: &dyn KnownDatasets,
+    ) -> Result<Self, PipelineError> {
+        let mut sources = Sources::default();
+        let document = document::of_text(place, text, &mut sources)?;
+        Self::of(document, sources, stages, known)
+    }
+
+    fn of(
+        document: Document,
+        mut sources: Sources,
+        stages: &'static [StageDef],
+        known: &dyn KnownDatasets,
+    ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
         let file = file::read(&document.root, &mut problems);
         problems.finish(&sources)?;

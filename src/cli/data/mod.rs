@@ -1,5 +1,6 @@
-//! `ppgnn data`: lists, fetches, imports and verifies the data sets that there are manifests of.
+//! `ppgnn data`: lists, fetches, imports, verifies and describes the data sets that there are manifests of.
 
+mod describe;
 mod fetch;
 mod import;
 mod list;
@@ -10,10 +11,11 @@ use std::path::{Path, PathBuf};
 use ppgnn_stages::params::nearest_help;
 
 use super::failure::Failure;
+use super::project::DataArgs;
 use super::{exit, note, print, print_json, run as run_command};
 use crate::catalogue::{self, Catalogue, DataFile, FileState, Hold, Manifest};
 
-/// List, fetch, import or verify data sets
+/// List, fetch, import, verify or describe data sets
 ///
 /// A data set is known from a manifest: its files, where the publisher keeps them, their digests, and how they are
 /// loaded. Manifests of the common data sets are built in; those in `pipelines/datasets/` of the current folder add to
@@ -30,14 +32,6 @@ pub struct Args {
     pub(super) json: bool,
 }
 
-/// Where data is kept.
-#[derive(clap::Args, Clone)]
-pub struct DataArgs {
-    /// Folder that data sets are kept in
-    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true)]
-    pub data_dir: PathBuf,
-}
-
 #[derive(clap::Subcommand)]
 enum Command {
     /// List data sets: size of the graph, size of the files, and whether they are here
@@ -47,17 +41,19 @@ enum Command {
     Fetch(fetch::Args),
     Import(import::Args),
     Verify(verify::Args),
+    Describe(describe::Args),
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let catalogue = Catalogue::new(&[PathBuf::from(catalogue::FOLDER)]);
+    let catalogue = args.data.catalogue(None);
     let shelf = Shelf { catalogue, dir: args.data.data_dir.clone(), json: args.json };
     match &args.command {
         Command::List => list::run(&shelf),
         Command::Fetch(args) => fetch::run(args, &shelf),
         Command::Import(args) => import::run(args, &shelf),
         Command::Verify(args) => verify::run(args, &shelf),
+        Command::Describe(args) => describe::run(args, &shelf),
     }
 }
 

@@ -1,0 +1,214 @@
+//! `ppgnn data describe`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use ppgnn_stages::contract::Artifact;
+use ppgnn_stages::inspect::{self, Bucket, Description, Warning};
+use ppgnn_stages::kinds::{Graph, Spectrum};
+use serde_json::{Value, json};
+
+use super::{Shelf, exit, print, print_json};
+use crate::catalogue::{DataFolder, Manifest};
+use crate::cli::aside::Aside;
+use crate::cli::failure::Failure;
+use crate::cli::project::{StoreArgs, surroundings};
+use crate::history::Recall;
+use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, Overrides, Pipeline};
+use crate::plan::{self, FileDigests, NodeId, Plan};
+use crate::store::Store;
+
+/// Columns of the longest bar.
+const BAR: usize = 40;
+
+/// Describe a data set: counts, degrees, homophily, components, features, classes, splits, and what spoils results
+///
+/// The graph is taken from the store if a pipeline has loaded it, else it is read and forgotten again. Ends of the
+/// spectrum are shown if a pipeline has computed eigenpairs of the graph. Warnings say what a person should know before
+/// trusting a result, with its size.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Data set: a known one, or with --in one of a pipeline file
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Pipeline file that has the data set
+    #[arg(long = "in", value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
+    let manifest = match &args.file {
+        Some(_) => None,
+        None => shelf.named(std::slice::from_ref(&args.name))?.pop(),
+    };
+    let plan = plan(args, shelf)?;
+    let store = args.store.look()?;
+    let node = plan.iter().find(|(_, n)| n.stage.name == DATASET_STAGE).map(|(id, _)| id);
+    let Some(node) = node else { return Err(Failure::usage("the pipeline has no stage `load`", None)) };
+    let graph: Graph = Aside::new(&plan, &store).get(node)?;
+    let description = inspect::describe(&graph);
+    let warnings = inspect::warnings(&graph, graph.masks.as_ref());
+    let spectra = spectra(&plan, node, &store);
+    if shelf.json {
+        let about = manifest.as_ref().map(|m| json!({"title": m.title, "licence": m.licence, "source": m.source}));
+        print_json(&json!({
+            "version": 1, "name": args.name, "about": about, "description": description, "spectra": spectra,
+            "warnings": warnings,
+        }))?;
+    } else {
+        print(&text(&args.name, manifest.as_ref(), &description, &spectra, &warnings))?;
+    }
+    Ok(exit::DONE)
+}
+
+/// A plan that loads the data set and does nothing else with it.
+fn plan(args: &Args, shelf: &Shelf) -> Result<Plan, Failure> {
+    let digests = FileDigests::default();
+    let digest = |path: &Path| digests.digest(path);
+    let around = surroundings(&digest);
+    let known = DataFolder { catalogue: &shelf.catalogue, data_dir: &shelf.dir };
+    let pipeline = match &args.file {
+        None => {
+            let name = Value::from(args.name.as_str());
+            let text = format!("ppgnn: 1\nname: describe\nstages: {{{DATASET_STAGE}: {{params: {{{DATASET_PARAM}: {name}}}}}}}\n");
+            Pipeline::of_text("<describe>", &text, ppgnn_stages::STAGES, &known)?
+        }
+        Some(file) => {
+            let plain = Pipeline::load(file, &Overrides::default(), ppgnn_stages::STAGES, &known)?;
+            let stage = plain.stages.iter().find(|s| s.def.name == DATASET_STAGE).map(|s| s.name.name.clone());
+            let set = stage.map(|stage| format!("{stage}.{DATASET_PARAM}={}", args.name)).into_iter().collect();
+            let overrides = Overrides { profile: None, set };
+            let mut pipeline = Pipeline::load(file, &overrides, ppgnn_stages::STAGES, &known)?;
+            pipeline.tables.clear();
+            pipeline
+        }
+    };
+    Ok(plan::build(&pipeline, &around)?)
+}
+
+/// What is in the store about eigenpairs of the graph: facts of every decomposition, the most pairs first.
+fn spectra(plan: &Plan, load: NodeId, store: &Store) -> Vec<Value> {
+    let recall = Recall::new(store);
+    let key = plan.node(load).key;
+    let reads = |m: &crate::store::Manifest, key| m.ingredients.inputs.iter().any(|i| i.key == key);
+    let makers = |kind| ppgnn_stages::STAGES.iter().filter(move |d| d.output == kind).map(|d| d.name);
+    let operators = makers(ppgnn_stages::kinds::Operator::KIND).flat_map(|stage| recall.of_stage(stage).to_vec());
+    let operators: Vec<_> = operators.filter(|m| reads(m, key)).collect();
+    let mut found: Vec<Value> = Vec::new();
+    for stage in makers(Spectrum::KIND) {
+        for manifest in recall.of_stage(stage).iter() {
+            let of = operators.iter().find(|o| reads(manifest, o.key));
+            let Some((operator, entry)) = of.zip(store.get(&manifest.key, stage)) else { continue };
+            let facts = std::fs::read(entry.dir.join("facts.json")).ok();
+            let Some(mut facts) = facts.and_then(|f| serde_json::from_slice::<Value>(&f).ok()) else { continue };
+            facts["key"] = json!(manifest.key);
+            facts["seconds"] = json!(manifest.seconds);
+            facts["operator"] = json!(operator.ingredients.params);
+            found.push(facts);
+        }
+    }
+    found.sort_by_key(|f| std::cmp::Reverse(f["low"]["pairs"].as_u64()));
+    found
+}
+
+fn text(
+    name: &str,
+    manifest: Option<&Manifest>,
+    d: &Description,
+    spectra: &[Value],
+    warnings: &[Warning],
+) -> String {
+    let mut out = String::new();
+    match manifest {
+        Some(m) => {
+            let _ = writeln!(out, "{name}: {}\n{}\nsource: {}; licence: {}\n", m.title, m.about, m.source, m.licence);
+        }
+        None => {
+            let _ = writeln!(out, "{name}\n");
+        }
+    }
+    let c = &d.counts;
+    let mut line = |what: &str, value: String| {
+        let _ = writeln!(out, "{what:<22} {value}");
+    };
+    line("nodes", c.nodes.to_string());
+    line("edges", format!("{} undirected, without loops", c.edges_undirected));
+    line(
+        "  as stored",
+        format!(
+            "{}: {} distinct, {} of them loops; {} one-way, {} repeated",
+            c.edges_stored, c.edges_distinct, c.self_loops, c.edges_one_way, c.edges_duplicate
+        ),
+    );
+    let f = &d.features;
+    let kind = if f.binary { "0 or 1".to_owned() } else { format!("{} to {}", f.min, f.max) };
+    let form = if f.sparse { "sparse" } else { "dense" };
+    let zero = if f.zero_rows > 0 { format!("; {} nodes have none", f.zero_rows) } else { String::new() };
+    line("features", format!("{}: {form}, {:.2} % not zero, {kind}{zero}", f.cols, 100.0 * f.density));
+    line("classes", format!("{}: {}", c.classes, list(&d.class_sizes)));
+    if c.unlabelled_nodes > 0 {
+        line("  unlabelled nodes", c.unlabelled_nodes.to_string());
+    }
+    let p = &d.components;
+    let parts = format!("{}; the largest has {} nodes, {} are a node alone", p.count, p.largest, p.isolated);
+    line("connected components", parts);
+    let share = |x: Option<f64>| x.map_or("–".to_owned(), |x| format!("{x:.3}"));
+    let h = &d.homophily;
+    let of = [("edge", h.edge), ("node", h.node), ("class-insensitive", h.class_insensitive), ("adjusted", h.adjusted)];
+    line("homophily", of.map(|(by, x)| format!("{by} {}", share(x))).join(", "));
+    let t = &d.twins;
+    let twins = format!("{} nodes in {} groups; `filter: duplicates` takes {} away", t.nodes, t.groups, t.duplicates);
+    line("twins", if t.groups == 0 { "none".into() } else { twins });
+    match &d.splits {
+        None => line("splits", "none".into()),
+        Some(s) => {
+            let range = |a: usize, b: usize| if a == b { a.to_string() } else { format!("{a}–{b}") };
+            let (l, m) = (s.least, s.most);
+            let sizes = [(l.train, m.train), (l.val, m.val), (l.test, m.test)].map(|(a, b)| range(a, b)).join(" / ");
+            let outside = if m.outside > 0 { format!("; in none: {}", range(l.outside, m.outside)) } else { String::new() };
+            line("splits", format!("{}: {sizes} to train / validate / test{outside}", s.sizes.len()));
+        }
+    }
+    for s in spectra {
+        let end = |side: &str| {
+            let at = |what: &str| s[side][what].as_f64().unwrap_or(f64::NAN);
+            format!("{} from {:.6} to {:.6}", s[side]["pairs"], at("from"), at("to"))
+        };
+        let loops = if s["operator"]["self-loops"] == json!(false) { ", without self-loops" } else { "" };
+        let worst = s["worst-residual"].as_f64().unwrap_or(f64::NAN);
+        line("eigenvalues", format!("low {}; high {}{loops}; worst residual {worst:.1e}", end("low"), end("high")));
+    }
+    if spectra.is_empty() {
+        line("eigenvalues", "none in the store".into());
+    }
+    let g = &d.degrees;
+    line("degrees", format!("{} to {}, median {}, mean {:.1}", g.min, g.max, g.median, g.mean));
+    out.push_str(&histogram(&g.histogram));
+    for warning in warnings {
+        let _ = writeln!(out, "\nwarning: {} [{}]", warning.message, warning.code);
+    }
+    out
+}
+
+fn histogram(buckets: &[Bucket]) -> String {
+    let most = buckets.iter().map(|b| b.nodes).max().unwrap_or(0).max(1);
+    let mut out = String::new();
+    for b in buckets {
+        let range = if b.from == b.to { b.from.to_string() } else { format!("{}–{}", b.from, b.to) };
+        let bar = "█".repeat((b.nodes * BAR).div_ceil(most));
+        let _ = writeln!(out, "  {range:>12} {:>8} {bar}", b.nodes);
+    }
+    out
+}
+
+fn list(numbers: &[usize]) -> String {
+    const MOST: usize = 20;
+    let mut words: Vec<String> = numbers.iter().take(MOST).map(usize::to_string).collect();
+    if numbers.len() > MOST {
+        words.push(format!("… ({} more)", numbers.len() - MOST));
+    }
+    words.join(", ")
+}
