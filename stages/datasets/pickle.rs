@@ -68,7 +68,9 @@ fn read<T>(path: &Path, from: impl FnOnce(&[u8]) -> Result<T, Misfit>) -> Result
     from(&bytes).map_err(|misfit| {
         let foreign = if bytes.first() == Some(&0x80) { None } else { source::foreign(path, "a pickle") };
         let place = if misfit.at.is_empty() { place.to_string() } else { format!("{place}, {}", misfit.at) };
-        foreign.unwrap_or_else(|| StageError::data(place, misfit.what))
+        let hint =
+            Some("only pickles that Python 2 wrote are read; the file may also be damaged: download it again".into());
+        foreign.unwrap_or(StageError::Data { place, what: misfit.what, hint })
     })
 }
 

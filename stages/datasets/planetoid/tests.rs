@@ -166,6 +166,22 @@ fn masks_are_one_file_a_split() {
     assert_eq!(short, "s1, member `train_mask`: has shape [4], expected nodes (5)");
 }
 
+#[test]
+fn every_file_counts_and_what_is_left_out_does_not() {
+    let stage = crate::contract::StageDef::of::<crate::load::Load>();
+    let mut written = serde_json::json!({"format": "planetoid", "tx": "a", "allx": "b", "ty": "c", "ally": "d",
+        "graph": "e", "test-index": "f", "splits": ["g", "h"]});
+    let files = |written: &serde_json::Value| {
+        let checked = stage.check(written.as_object().unwrap()).unwrap();
+        let mut files: Vec<_> = checked.files().map(|(_, path)| path.display().to_string()).collect();
+        files.sort_unstable();
+        files.concat()
+    };
+    assert_eq!(files(&written), "abcdefgh");
+    written["x"] = "i".into();
+    assert_eq!(files(&written), "abcdefghi");
+}
+
 fn published(name: &str) -> Option<Graph> {
     let folder = real_data(name)?;
     let file = |end: &str| folder.join(format!("ind.{name}.{end}"));
