@@ -1,8 +1,8 @@
 //! Splits with a fixed number of training and validation nodes of every class, as published code draws them for the
 //! Amazon graphs and Cora-Full (20 and 30 of every class, seed 12345 + split).
 //!
-//! For split s, Python's `random` is seeded with seed + s. Class by class, the nodes of the class in ascending order are
-//! shuffled: the first ones train, the next ones validate, all others test. A class with too few nodes trains and
+//! For split s, Python's `random` is seeded with seed + s. Class by class, the nodes of the class in ascending order
+//! are shuffled: the first ones train, the next ones validate, all others test. A class with too few nodes trains and
 //! validates with what it has.
 
 use crate::kinds::{Graph, Part, Splits};

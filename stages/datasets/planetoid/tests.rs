@@ -228,7 +228,7 @@ fn sizes(graph: &Graph) -> Vec<[usize; 3]> {
     (0..masks.len()).map(|s| [Part::Train, Part::Val, Part::Test].map(|part| masks.nodes(s, part).len())).collect()
 }
 
-// Expected numbers: Python's own unpickler with stand-ins for the classes, and the assembly of the module's description.
+// Expected numbers: Python's own unpickler with stand-ins for the classes, and the assembly that the module describes.
 
 #[test]
 fn cora_is_as_published() {
