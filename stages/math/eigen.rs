@@ -170,17 +170,21 @@ fn dense(a: &Csr) -> Result<Vec<f64>, EigenError> {
 }
 
 /// Ascending eigenvalues, and eigenvectors one after the other.
-type Full = (Vec<f64>, Vec<f64>);
+pub(super) type Full = (Vec<f64>, Vec<f64>);
 
-/// Always sequential: the order of additions, and with it the bytes, must not depend on the number of threads.
 fn with_faer(a: &Csr) -> Result<Full, EigenError> {
-    let n = a.n();
-    let full = dense(a)?;
+    symmetric(&dense(a)?, a.n())
+}
+
+/// Decomposes a symmetric matrix of `n` rows, of which all entries are given.
+///
+/// Always sequential: the order of additions, and with it the bytes, must not depend on the number of threads.
+pub(super) fn symmetric(full: &[f64], n: usize) -> Result<Full, EigenError> {
     let (mut values, mut vectors) = (vec![0f64; n], zeros(n, n * n)?);
     let need = self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, Par::Seq, Default::default());
     let mut scratch = MemBuffer::try_new(need).map_err(|_| EigenError::Memory { n })?;
     self_adjoint_evd(
-        MatRef::from_column_major_slice(&full, n, n),
+        MatRef::from_column_major_slice(full, n, n),
         faer::diag::DiagMut::from_slice_mut(&mut values),
         Some(MatMut::from_column_major_slice_mut(&mut vectors, n, n)),
         Par::Seq,
@@ -206,11 +210,16 @@ fn with_lapack(_: &Csr) -> Result<Full, EigenError> {
 }
 
 fn fix_sign(vector: &mut [f64]) {
-    let largest = vector.iter().fold(0f64, |m, x| m.max(x.abs()));
-    let decides = vector.iter().find(|x| x.abs() >= largest * (1.0 - SIGN_TOLERANCE));
-    if decides.is_some_and(|x| *x < 0.0) {
+    if is_negative(vector) {
         vector.iter_mut().for_each(|x| *x = -*x);
     }
+}
+
+/// Returns whether the entry that decides the sign of a vector is negative.
+pub(super) fn is_negative(vector: &[f64]) -> bool {
+    let largest = vector.iter().fold(0f64, |m, x| m.max(x.abs()));
+    let decides = vector.iter().find(|x| x.abs() >= largest * (1.0 - SIGN_TOLERANCE));
+    decides.is_some_and(|x| *x < 0.0)
 }
 
 /// ‖Au − λu‖₂.

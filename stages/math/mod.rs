@@ -4,6 +4,7 @@
 pub mod csr;
 pub mod dense;
 pub mod eigen;
+pub mod pca;
 pub mod propagate;
 pub mod python_random;
 pub mod random;
