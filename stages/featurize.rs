@@ -1,13 +1,19 @@
 //! `featurize`: makes the node features that models see.
 //!
-//! Features stay as stored, or every row is divided by its sum. Sparse features stay sparse.
+//! Features stay as stored, or every row is divided by its sum; sparse features stay sparse. On top of that, features may
+//! be reduced to their principal components (see `math/pca.rs`), which are dense.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Artifact, Job, Slot, Stage, StageError};
-use crate::kinds::{Features, Graph, Nodes};
+use crate::contract::{Artifact, Job, Progress, Slot, Stage, StageError};
+use crate::kinds::{Features, Graph, Matrix, Nodes};
+use crate::math::eigen::EigenError;
+use crate::math::pca::{self, Table};
 use crate::params;
+
+/// Nodes or features, whichever are fewer, up to which principal components are computed: a dense eigenproblem.
+const PCA_LIMIT: usize = 20_000;
 
 /// Parameters of `featurize`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -15,6 +21,9 @@ use crate::params;
 pub struct Params {
     /// What happens to the rows of the features.
     pub rows: Rows,
+    /// Reduce the features to this many principal components (centred, of all nodes), after `rows`.
+    #[schemars(range(min = 1))]
+    pub pca: Option<usize>,
 }
 
 /// What happens to the rows of the features.
@@ -45,7 +54,11 @@ impl Stage for Featurize {
 
     fn run(params: &Params, job: &Job) -> Result<Nodes, StageError> {
         let Graph { features, labels, classes, .. } = job.input("graph")?;
-        Ok(Nodes { features: scale(features, params.rows)?, labels, classes })
+        let mut features = scale(features, params.rows)?;
+        if let Some(components) = params.pca {
+            features = reduce(&features, components, job)?;
+        }
+        Ok(Nodes { features, labels, classes })
     }
 }
 
@@ -75,10 +88,55 @@ fn scale(mut features: Features, how: Rows) -> Result<Features, StageError> {
     Ok(features)
 }
 
+fn reduce(features: &Features, components: usize, job: &Job) -> Result<Features, StageError> {
+    let (rows, cols) = (features.rows(), features.cols());
+    let size = rows.min(cols);
+    if components > size {
+        return Err(StageError::unusable(
+            format!("`pca` asks for `{components}` components of `{rows}` nodes with `{cols}` features"),
+            format!("there are at most as many as nodes or features: at most `{size}` here"),
+        ));
+    }
+    if size > PCA_LIMIT {
+        return Err(StageError::unusable(
+            format!("`{rows}` nodes with `{cols}` features are too many for principal components"),
+            format!("of nodes and features one may be at most `{PCA_LIMIT}`"),
+        ));
+    }
+    if let Some(at) = features.values().iter().position(|x| !x.is_finite()) {
+        let (node, feature) = features.place(at);
+        return Err(StageError::unusable(
+            format!("feature {feature} of node {node} is `{}`", features.values()[at]),
+            "principal components need finite features",
+        ));
+    }
+    job.check_cancelled()?;
+    job.progress(&Progress { done: 0, total: 1, note: format!("decomposing {size} × {size}") });
+    let table = match features {
+        Features::Dense(m) => Table::Dense(&m.data, m.cols),
+        Features::Sparse(s) => Table::Sparse(s),
+    };
+    let found = pca::components(table, components).map_err(|error| match error {
+        EigenError::Memory { .. } => StageError::unusable(
+            format!("not enough memory for principal components of `{rows}` nodes with `{cols}` features"),
+            "use a machine with more memory",
+        ),
+        error => StageError::numeric(error.to_string(), "check the features for huge values"),
+    })?;
+    let kept = 100.0 * found.variances.iter().sum::<f64>() / found.total.max(f64::MIN_POSITIVE);
+    let note = format!("{components} components keep {kept:.1} % of the variance");
+    job.progress(&Progress { done: 1, total: 1, note });
+    #[expect(clippy::cast_possible_truncation, reason = "features are stored as f32")]
+    let data = found.scores.into_iter().map(|x| x as f32).collect();
+    Ok(Features::Dense(Matrix { rows, cols: components, data }))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
-    use crate::kinds::Matrix;
+    use crate::datasets::testing::{real_data, with_job};
     use crate::math::csr::Csr;
 
     #[test]
@@ -98,5 +156,63 @@ mod tests {
         let rows = Matrix { rows: 2, cols: 2, data: vec![1.0, 3.0, -0.0, -2.0] };
         let error = scale(Features::Dense(rows), Rows::Sum).unwrap_err();
         assert!(error.to_string().starts_with("feature 1 of node 1 is `-2`"), "{error}");
+    }
+
+    #[test]
+    fn components_replace_features_after_rows_were_scaled() {
+        let rows = Matrix { rows: 4, cols: 3, data: vec![1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 3.0, 0.0, 1.0, 0.0, 0.0, 5.0] };
+        let scaled = scale(Features::Dense(rows), Rows::Sum).unwrap();
+        let reduced = with_job(|job| reduce(&scaled, 2, job)).unwrap();
+        assert_eq!((reduced.rows(), reduced.cols()), (4, 2));
+        // Rows that sum to 1 lie in a plane, so two components keep all distances.
+        let (before, Features::Dense(after)) = (scaled.to_dense(), reduced) else { panic!("sparse") };
+        let distance = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).sum::<f32>();
+        for (i, j) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+            let (wanted, found) = (distance(before.row(i), before.row(j)), distance(after.row(i), after.row(j)));
+            assert!((wanted - found).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn more_components_than_nodes_or_features_and_infinite_features_are_refused() {
+        let rows = |data| Features::Dense(Matrix { rows: 2, cols: 3, data });
+        let error = with_job(|job| reduce(&rows(vec![0.0; 6]), 3, job)).unwrap_err();
+        assert_eq!(error.to_string(), "`pca` asks for `3` components of `2` nodes with `3` features");
+        assert!(error.hint().unwrap().contains("at most `2`"));
+        let infinite = rows(vec![0.0, 0.0, 0.0, 0.0, f32::INFINITY, 0.0]);
+        let error = with_job(|job| reduce(&infinite, 1, job)).unwrap_err();
+        assert!(error.to_string().starts_with("feature 1 of node 1 is `inf`"), "{error}");
+    }
+
+    #[test]
+    fn huge_features_are_reduced_or_refused_and_never_a_panic() {
+        let data = (0..40).map(|i| if i % 3 == 0 { f32::MAX } else { -f32::MAX }).collect();
+        let reduced = with_job(|job| reduce(&Features::Dense(Matrix { rows: 8, cols: 5, data }), 2, job));
+        assert!(reduced.is_ok_and(|f| f.values().iter().all(|x| !x.is_nan())));
+    }
+
+    #[test]
+    fn the_components_of_chameleon_are_those_of_the_paper_in_number() {
+        let Some(folder) = real_data("chameleon") else { return };
+        let text = std::fs::read_to_string(folder.join("out1_node_feature_label.txt")).unwrap();
+        let (mut indptr, mut indices) = (vec![0], Vec::new());
+        for line in text.lines().skip(1) {
+            let row = line.split('\t').nth(1).unwrap().split(',');
+            indices.extend((0u32..).zip(row).filter(|(_, value)| *value == "1").map(|(column, _)| column));
+            indptr.push(indices.len() as u64);
+        }
+        let values = vec![1.0; indices.len()];
+        let features = Features::Sparse(Csr::rectangular(2277, 2325, indptr, indices, values).unwrap());
+        let start = Instant::now();
+        let Features::Dense(reduced) = with_job(|job| reduce(&features, 500, job)).unwrap() else { panic!("sparse") };
+        assert_eq!((reduced.rows, reduced.cols), (2277, 500));
+        let squares = |data: &[f32]| data.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+        let mut counts = vec![0f64; 2325];
+        let Features::Sparse(csr) = &features else { return };
+        csr.indices.iter().for_each(|c| counts[*c as usize] += 1.0);
+        let total = csr.indices.len() as f64 - counts.iter().map(|c| c * c / 2277.0).sum::<f64>();
+        let share = squares(&reduced.data) / total;
+        eprintln!("500 components of Chameleon: {:?}, {:.3} % of the variance", start.elapsed(), 100.0 * share);
+        assert!(share > 0.5 && share < 1.0);
     }
 }
