@@ -15,7 +15,7 @@ mod table_text;
 mod trained;
 
 pub use features::{Features, Matrix};
-pub use graph::Graph;
+pub use graph::{Counts, Graph};
 pub use metrics::{Metric, Metrics, PartScore, SplitScores};
 pub use nodes::Nodes;
 pub use operator::Operator;
