@@ -8,6 +8,9 @@
 //! - `per-class`: `per-class-train` nodes of every class train, `per-class-val` validate, the rest tests. A class number
 //!   that no node has is skipped.
 //! - `file`: the masks that came with the file: the first `count` of them, or all if there are fewer.
+//!
+//! Nodes whose class the publisher does not give are in no part of a random split. Masks of a file may contain them, as
+//! Citeseer's do: published code scores its 15 as class 0, so `unlabelled: keep` does; `leave-out` takes them out.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +43,19 @@ pub struct Params {
     /// Validation nodes a class (`per-class`); what is left tests.
     #[schemars(range(min = 1))]
     pub per_class_val: usize,
+    /// What becomes of nodes without a class that the masks contain (`file`); the random methods never use them.
+    pub unlabelled: Unlabelled,
+}
+
+/// What becomes of nodes without a class that the masks of a file contain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unlabelled {
+    /// They stay in their part, with the placeholder for a class: what published code does.
+    #[default]
+    Keep,
+    /// They are in no part.
+    LeaveOut,
 }
 
 /// How nodes are divided.
@@ -65,6 +81,7 @@ impl Default for Params {
             val: 0.32,
             per_class_train: 20,
             per_class_val: 30,
+            unlabelled: Unlabelled::default(),
         }
     }
 }
@@ -91,7 +108,7 @@ pub struct Split;
 impl Stage for Split {
     const NAME: &'static str = "split";
     const ABOUT: &'static str = "Divides nodes into training, validation and test nodes";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::one("graph", Graph::KIND)];
     type Params = Params;
     type Output = Splits;
@@ -99,26 +116,37 @@ impl Stage for Split {
     fn run(params: &Params, job: &Job) -> Result<Splits, StageError> {
         let graph: Graph = job.input("graph")?;
         match params.method {
-            Method::File => of_file(graph, params.count),
+            Method::File => of_file(params, graph),
             Method::Stratified | Method::PerClass => random(params, &graph),
         }
     }
 }
 
-fn of_file(graph: Graph, count: usize) -> Result<Splits, StageError> {
+fn of_file(params: &Params, graph: Graph) -> Result<Splits, StageError> {
     let mut masks = graph.masks.ok_or_else(|| {
         StageError::unusable("the graph's file has no masks", "use `method: stratified` or `method: per-class`")
     })?;
-    masks.parts.truncate(count);
+    masks.parts.truncate(params.count);
+    if params.unlabelled == Unlabelled::LeaveOut {
+        masks.parts.iter_mut().for_each(|row| leave_out(row, &graph.unlabelled));
+    }
     Ok(masks)
+}
+
+fn leave_out(row: &mut [Part], nodes: &[u32]) {
+    for node in nodes {
+        row[*node as usize] = Part::None;
+    }
 }
 
 fn random(params: &Params, graph: &Graph) -> Result<Splits, StageError> {
     let mut classes = vec![Vec::new(); graph.classes];
-    for (node, class) in graph.labels.iter().enumerate() {
+    let mut all = vec![Part::Test; graph.nodes()];
+    leave_out(&mut all, &graph.unlabelled);
+    for (node, class) in graph.labels.iter().enumerate().filter(|(node, _)| all[*node] == Part::Test) {
         classes[*class as usize].push(node);
     }
-    let mut parts = vec![vec![Part::Test; graph.nodes()]; params.count];
+    let mut parts = vec![all; params.count];
     for (class, members) in classes.iter().enumerate().filter(|(_, members)| !members.is_empty()) {
         let (train, val) = match params.method {
             Method::PerClass => (params.per_class_train, params.per_class_val),
@@ -242,10 +270,42 @@ mod tests {
     #[test]
     fn the_files_own_masks_are_taken_up_to_count() {
         let mut graph = graph(vec![0; 2], 1);
-        assert!(matches!(of_file(graph.clone(), 1), Err(StageError::Unusable { .. })));
+        let of_file = |graph: &Graph, count| of_file(&Params { count, ..Params::default() }, graph.clone());
+        assert!(matches!(of_file(&graph, 1), Err(StageError::Unusable { .. })));
         graph.masks = Some(Splits { parts: vec![vec![Part::Train, Part::None], vec![Part::Test, Part::Val]] });
-        assert_eq!(of_file(graph.clone(), 1).unwrap().parts, [[Part::Train, Part::None]]);
-        assert_eq!(of_file(graph.clone(), 9).unwrap(), graph.masks.unwrap());
+        assert_eq!(of_file(&graph, 1).unwrap().parts, [[Part::Train, Part::None]]);
+        assert_eq!(of_file(&graph, 9).unwrap(), graph.masks.unwrap());
+    }
+
+    #[test]
+    fn nodes_without_a_class_are_in_no_part_of_a_random_split() {
+        let mut graph = graph(vec![0; 23], 1);
+        graph.unlabelled = vec![0, 7, 22];
+        for method in [Method::Stratified, Method::PerClass] {
+            let params = Params { method, per_class_train: 10, per_class_val: 5, ..Params::default() };
+            for row in random(&params, &graph).unwrap().parts {
+                let outside: Vec<_> = (0..23).filter(|i| row[*i] == Part::None).collect();
+                assert_eq!(outside, [0, 7, 22]);
+            }
+        }
+        // Twenty nodes have a class: not more than 10 + 10.
+        let params = Params { method: Method::PerClass, per_class_train: 10, per_class_val: 10, ..Params::default() };
+        let error = random(&params, &graph).unwrap_err();
+        assert_eq!(error.to_string(), "class 0 has 20 nodes, expected more than 10 + 10");
+    }
+
+    #[test]
+    fn nodes_without_a_class_stay_in_the_masks_of_a_file_unless_left_out() {
+        let mut graph = graph(vec![0; 3], 1);
+        let row = vec![Part::Train, Part::Val, Part::Test];
+        graph.unlabelled = vec![1];
+        graph.masks = Some(Splits { parts: vec![row.clone()] });
+        let taken = |unlabelled| {
+            let params = Params { method: Method::File, unlabelled, ..Params::default() };
+            of_file(&params, graph.clone()).unwrap().parts
+        };
+        assert_eq!(taken(Unlabelled::Keep), [row]);
+        assert_eq!(taken(Unlabelled::LeaveOut), [[Part::Train, Part::None, Part::Test]]);
     }
 
     #[test]
