@@ -8,6 +8,7 @@ pub mod datasets;
 pub mod evaluate;
 pub mod evd;
 pub mod featurize;
+pub mod inspect;
 pub mod kinds;
 pub mod load;
 pub mod math;
