@@ -1,12 +1,25 @@
 //! `load`: reads or makes a graph. What it can read is the table [`FORMATS`].
+//!
+//! In this order: the format reads, `masks` draws splits, `expect` checks what there is now, `filter` takes nodes away.
+
+mod expect;
+mod filter;
+#[cfg(test)]
+mod tests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+pub use self::expect::{Expect, SplitSizes};
 use crate::contract::{Choice, Job, Slot, Stage, StageError};
-use crate::datasets::FORMATS;
+use crate::datasets::per_class::per_class_masks;
+use crate::datasets::{FORMATS, FormatDef};
 use crate::kinds::Graph;
-use crate::params;
+use crate::params::{self, Problem};
+
+const ANOTHER_VERSION: &str = "the file is another version of the data set: `ppgnn data verify` compares digests; if it is \
+                               the version you mean, change `expect`";
 
 /// Parameters of `load`; those of the format stand beside them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -14,9 +27,67 @@ use crate::params;
 pub struct Params {
     /// Where the graph comes from: a file format or a generator.
     pub format: String,
+    /// What the file must hold, before any filter; nothing is checked if left out.
+    #[serde(default)]
+    pub expect: Option<Expect>,
+    /// Draws splits where the publisher has none, the way the published code did.
+    #[serde(default)]
+    pub masks: Option<Draw>,
+    /// Which nodes are taken away.
+    #[serde(default)]
+    pub filter: Filter,
 }
 
-impl params::Params for Params {}
+/// How splits are drawn: so many nodes of every class train and validate, the rest tests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Draw {
+    /// Training nodes a class.
+    #[schemars(range(min = 1))]
+    pub train: usize,
+    /// Validation nodes a class.
+    #[schemars(range(min = 1))]
+    pub val: usize,
+    /// Number of splits.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub count: usize,
+    /// Seed of the first split.
+    pub seed: u64,
+}
+
+impl Default for Draw {
+    fn default() -> Self {
+        Self { train: 20, val: 30, count: 10, seed: 12345 }
+    }
+}
+
+/// Which nodes are taken away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Filter {
+    /// None.
+    #[default]
+    None,
+    /// All but one of the nodes with the same label, links out and links in, or none in: clones in Chameleon and
+    /// Squirrel. The published filtered graphs are slightly larger, because they also compare the exact traffic.
+    Duplicates,
+}
+
+impl params::Params for Params {
+    fn check(&self) -> Result<(), Vec<Problem>> {
+        let mut problems = self.expect.as_ref().map(Expect::check).unwrap_or_default();
+        let Draw { train, val, count, .. } = self.masks.clone().unwrap_or_default();
+        for (name, number, most) in [("train", train, usize::MAX), ("val", val, usize::MAX), ("count", count, 100_000)]
+        {
+            if number == 0 || number > most {
+                let range = if most == usize::MAX { String::new() } else { format!(" and at most {most}") };
+                let message = format!("`{name}`: expected a whole number at least 1{range}, found `{number}`");
+                problems.push(Problem::value("masks", message));
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
 
 /// The stage.
 pub struct Load;
@@ -36,47 +107,41 @@ impl Stage for Load {
             let known = params::nearest_help(&params.format, FORMATS.iter().map(|f| f.variant.name));
             StageError::unusable(format!("unknown format `{}`", params.format), known)
         })?;
-        (format.read)(job)
+        let graph = (format.read)(job)?;
+        job.check_cancelled()?;
+        finish(params, graph, &place(format, job.variant))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::contract::{Artifact, Quiet, StageDef};
-
-    fn load(written: &Value) -> Graph {
-        let stage = StageDef::of::<Load>();
-        let checked = stage.check(written.as_object().unwrap()).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let job =
-            Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &AtomicBool::new(false), variant: &Value::Null };
-        stage.run(&checked, &job, folder.path()).unwrap();
-        Graph::load(folder.path()).unwrap()
+/// What happens to a graph after it was read.
+fn finish(params: &Params, mut graph: Graph, place: &str) -> Result<Graph, StageError> {
+    if let Some(Draw { train, val, count, seed }) = params.masks {
+        if let Some(masks) = &graph.masks {
+            return Err(StageError::unusable(
+                format!("`masks` draws splits, but {place} has {} of its own", masks.len()),
+                "leave `masks` out, and use `split` with `method: file`",
+            ));
+        }
+        graph.masks = Some(per_class_masks(&graph, train, val, count, seed));
     }
-
-    #[test]
-    fn the_format_names_the_reader_and_its_parameters_stand_beside_it() {
-        let graph = load(&json!({"format": "csbm", "nodes": 60, "features": 3, "seed": 4}));
-        assert_eq!((graph.nodes(), graph.features.cols(), graph.classes), (60, 3, 2));
+    let differences = params.expect.as_ref().map(|e| e.differences(&graph)).unwrap_or_default();
+    if !differences.is_empty() {
+        return Err(StageError::Data {
+            place: place.to_owned(),
+            what: format!("not what `expect` says: {}", differences.join("; ")),
+            hint: Some(ANOTHER_VERSION.to_owned()),
+        });
     }
+    Ok(match params.filter {
+        Filter::None => graph,
+        Filter::Duplicates => filter::without_duplicates(&graph),
+    })
+}
 
-    #[test]
-    fn an_unknown_format_is_told_the_nearest() {
-        let problems = StageDef::of::<Load>().check(json!({"format": "csmb"}).as_object().unwrap()).unwrap_err();
-        assert_eq!(problems[0].help.as_deref(), Some("did you mean `csbm`?"));
-    }
-
-    #[test]
-    fn formats_have_unique_names_and_a_sentence() {
-        let mut names: Vec<_> = FORMATS.iter().map(|f| f.variant.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), FORMATS.len());
-        assert!(FORMATS.iter().all(|f| !f.variant.about.is_empty() && !f.variant.about.ends_with('.')));
-    }
+/// The first file that the format's parameters name, or the format itself.
+fn place(format: &FormatDef, params: &Value) -> String {
+    let names = params::file_params(format.variant.schema());
+    let values = names.iter().filter_map(|name| params.get(name));
+    let mut files = values.filter_map(|v| v.as_str().or_else(|| v.get(0)?.as_str()));
+    files.next().unwrap_or(format.variant.name).to_owned()
 }

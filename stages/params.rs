@@ -332,7 +332,8 @@ fn names(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|p| p.keys().map(String::as_str))
 }
 
-fn file_params(schema: &Value) -> Vec<String> {
+/// Returns the names of the parameters that are files, in the schema's order.
+pub(crate) fn file_params(schema: &Value) -> Vec<String> {
     names(schema).filter(|name| property(schema, name).is_some_and(is_file)).map(str::to_owned).collect()
 }
 
