@@ -46,7 +46,8 @@ pub fn show(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId], jso
     if json {
         let nodes: Vec<_> = rows.iter().map(|r| r.json(plan)).collect();
         let count = |state: &str| rows.iter().filter(|r| r.state == state).count();
-        let absent: Vec<_> = plan.absent.iter().map(|a| json!({"dataset": a.dataset, "why": a.what(), "remedy": a.remedy()})).collect();
+        let absent: Vec<_> =
+            plan.absent.iter().map(|a| json!({"dataset": a.dataset, "why": a.what(), "remedy": a.remedy()})).collect();
         print_json(&json!({
             "version": 1, "pipeline": plan.pipeline, "profile": plan.profile,
             "hits": count("hit"), "misses": count("miss"), "absent": count("absent"),

@@ -124,7 +124,8 @@ fn verify_data(
     if wrong.is_empty() {
         return Ok(());
     }
-    let hint = "`ppgnn data fetch` replaces files that are wrong; a pipeline of your own can name them under `datasets`";
+    let hint =
+        "`ppgnn data fetch` replaces files that are wrong; a pipeline of your own can name them under `datasets`";
     Err(Failure::new(exit::DATA, wrong.join("\nerror: "), Some(hint)))
 }
 

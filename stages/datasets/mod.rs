@@ -10,7 +10,6 @@ pub mod npz_digest;
 pub(crate) mod per_class;
 mod pickle;
 mod planetoid;
-pub mod per_class;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -4,10 +4,11 @@
 //! For split s, Python's `random` is seeded with seed + s. Class by class, the nodes of the class in ascending order
 //! are shuffled: the first ones train, the next ones validate, all others test. A class with too few nodes trains and
 //! validates with what it has.
+
 use crate::kinds::{Graph, Part, Splits};
 use crate::math::python_random::PythonRandom;
+
 /// Draws `count` splits. Nodes without a label are in no part.
-#[allow(dead_code, reason = "for formats whose files have no splits")]
 pub(crate) fn per_class_masks(graph: &Graph, train: usize, val: usize, count: usize, seed: u64) -> Splits {
     let mut classes = vec![Vec::new(); graph.classes];
     let mut unlabelled = graph.unlabelled.iter().peekable();
@@ -37,10 +38,12 @@ pub(crate) fn per_class_masks(graph: &Graph, train: usize, val: usize, count: us
     };
     Splits { parts: (0..count as u64).map(|s| split(seed.wrapping_add(s))).collect() }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kinds::{Features, Matrix};
+
     // Expected parts, with Python 3.11 (t trains, v validates, x tests, - is in no part):
     //
     //   import random
@@ -59,6 +62,7 @@ mod tests {
     //       print(''.join(parts))
     const EXPECTED: [&str; 2] =
         ["xtv-vtvvxtxx-vxtxtxvxxtxxvvxtxxvvvtxtxtv", "txx-vtxtttvx-vxxxxxvvvtvxvxxtvvxxtvxvtxt"];
+
     fn graph() -> Graph {
         let label = |i: u32| if i == 5 || i == 9 { 4 } else { (i * i + i / 3) % 4 };
         Graph {
@@ -70,12 +74,14 @@ mod tests {
             masks: None,
         }
     }
+
     #[test]
     fn splits_are_those_that_python_draws() {
         let splits = per_class_masks(&graph(), 2, 3, 2, 12345);
         let shown = |parts: &Vec<Part>| -> String { parts.iter().map(|p| ['-', 't', 'v', 'x'][*p as usize]).collect() };
         assert_eq!(splits.parts.iter().map(shown).collect::<Vec<_>>(), EXPECTED);
     }
+
     #[test]
     fn a_class_with_few_nodes_gives_what_it_has() {
         let splits = per_class_masks(&graph(), 9, 1, 1, 0);
@@ -84,21 +90,4 @@ mod tests {
         assert_eq!((count(Part::Train), count(Part::Val), count(Part::Test)), (9 + 7 + 9 + 6 + 2, 2, 3));
         assert!(per_class_masks(&graph(), 1, 1, 0, 0).is_empty());
     }
-//! A placeholder with the name of the real drawing: the first nodes of every class, shifted by one from split to split.
-/// Takes `train` and `val` nodes of every class; the rest tests. The seed is not used here.
-pub fn per_class_masks(graph: &Graph, train: usize, val: usize, count: usize, _seed: u64) -> Splits {
-    let split = |shift: usize| {
-        let mut seen = vec![0; graph.classes];
-        let mut row = vec![Part::Test; graph.nodes()];
-        let n = row.len().max(1);
-        for node in (0..row.len()).map(|i| (i + shift) % n) {
-            let place = &mut seen[graph.labels[node] as usize];
-            row[node] = match *place {
-                p if p < train => Part::Train,
-                p if p < train.saturating_add(val) => Part::Val,
-                _ => Part::Test,
-            };
-            *place += 1;
-        row
-    Splits { parts: (0..count).map(split).collect() }
 }

@@ -73,7 +73,9 @@ fn plan(args: &Args, shelf: &Shelf) -> Result<Plan, Failure> {
     let pipeline = match &args.file {
         None => {
             let name = Value::from(args.name.as_str());
-            let text = format!("ppgnn: 1\nname: describe\nstages: {{{DATASET_STAGE}: {{params: {{{DATASET_PARAM}: {name}}}}}}}\n");
+            let text = format!(
+                "ppgnn: 1\nname: describe\nstages: {{{DATASET_STAGE}: {{params: {{{DATASET_PARAM}: {name}}}}}}}\n"
+            );
             Pipeline::of_text("<describe>", &text, ppgnn_stages::STAGES, &known)?
         }
         Some(file) => {
@@ -114,13 +116,7 @@ fn spectra(plan: &Plan, load: NodeId, store: &Store) -> Vec<Value> {
     found
 }
 
-fn text(
-    name: &str,
-    manifest: Option<&Manifest>,
-    d: &Description,
-    spectra: &[Value],
-    warnings: &[Warning],
-) -> String {
+fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Value], warnings: &[Warning]) -> String {
     let mut out = String::new();
     match manifest {
         Some(m) => {
@@ -168,7 +164,8 @@ fn text(
             let range = |a: usize, b: usize| if a == b { a.to_string() } else { format!("{a}–{b}") };
             let (l, m) = (s.least, s.most);
             let sizes = [(l.train, m.train), (l.val, m.val), (l.test, m.test)].map(|(a, b)| range(a, b)).join(" / ");
-            let outside = if m.outside > 0 { format!("; in none: {}", range(l.outside, m.outside)) } else { String::new() };
+            let outside =
+                if m.outside > 0 { format!("; in none: {}", range(l.outside, m.outside)) } else { String::new() };
             line("splits", format!("{}: {sizes} to train / validate / test{outside}", s.sizes.len()));
         }
     }
