@@ -17,6 +17,7 @@ mod cache;
 mod caching;
 mod crashes;
 mod data;
+mod datasets;
 mod determinism;
 mod docs;
 mod invalid;

@@ -16,8 +16,26 @@ fn every_yaml_block_is_a_valid_pipeline() {
     assert!(!blocks.is_empty());
     for (i, block) in blocks.iter().enumerate() {
         let name = format!("block-{i}.yaml");
-        Project::new().file(&name, block).run(&["check", &name]).exit(0);
+        Project::new().file(&name, block).run(&["check", &name, "--no-data"]).exit(0);
     }
+}
+
+#[test]
+fn a_graph_of_ones_own_goes_from_two_files_to_a_table() {
+    let pipeline = blocks("yaml").into_iter().find(|b| b.contains("format: tables")).unwrap();
+    assert!(pipeline.lines().count() < 25);
+    // Two camps: friends are mostly of one's own colour, and the score leans with it.
+    let (mut people, mut links) = (String::from("id,label,age,posts,score\n"), String::from("source,target\n"));
+    for i in 0..60 {
+        let (colour, lean) = if i % 2 == 0 { ("blue", 1.0) } else { ("red", -1.0) };
+        people += &format!("p{i},{colour},{},{},{}\n", 20 + i * 7 % 40, i * 13 % 17, lean * 0.3 + f64::from(i * 31 % 11) / 10.0);
+        links += &format!("p{i},p{}\np{i},p{}\np{i},p{}\n", (i + 2) % 60, (i + 14) % 60, (i * 5 + 3) % 60);
+    }
+    let project = Project::new().file("mine.yaml", &pipeline).file("people.csv", &people).file("links.csv", &links);
+    let run = project.run(&["run", "mine.yaml", "--set", "train.epochs=30"]).exit(0);
+    let run = run.prints("| model / dataset | mine |").prints("| mlp | ").prints("| pp-gnn | ");
+    assert!(run.stdout.contains("n = 10 a cell"), "{}", run.stdout);
+    project.run(&["data", "describe", "mine", "--in", "mine.yaml"]).exit(0).prints("nodes                  60");
 }
 
 #[test]

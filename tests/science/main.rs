@@ -15,3 +15,4 @@ mod support;
 
 mod pins;
 mod quickstart;
+mod real;

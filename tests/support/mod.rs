@@ -56,6 +56,7 @@ impl Project {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ppgnn"));
         command.args(args).current_dir(self.dir.path()).env("NO_COLOR", "1").env_remove("PPGNN_ARTIFACTS");
+        command.env_remove("PPGNN_DATA_DIR");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -127,6 +128,18 @@ pub fn finish(command: &mut Command) -> Finished {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// The folder with real data: `PPGNN_DATA_DIR`, or `shared/data` beside the project. Says so and returns `None` where
+/// there is neither.
+pub fn real_data() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let root = std::env::var_os("PPGNN_DATA_DIR").map_or_else(beside, PathBuf::from);
+    let found = Some(root).filter(|path| path.is_dir());
+    if found.is_none() {
+        eprintln!("skipped: real data is neither in PPGNN_DATA_DIR nor beside the project");
+    }
+    found
 }
 
 /// Every file below a folder; none if it is not there.

@@ -1,0 +1,138 @@
+//! Data sets by name in pipelines: known ones, absent ones, changed ones, and those that start from another.
+
+use crate::support::Project;
+
+const MANIFEST: &str = "\
+ppgnn: 1
+title: Mine
+about: A graph of the tests.
+licence: none
+source: https://example.org
+folder: mine
+files: { graph.npz: { bytes: SIZE, sha256: DIGEST } }
+load: { format: heterophilous-npz, path: graph.npz }
+expect: { nodes: 24, splits: 2 }
+";
+
+const PIPELINE: &str = "\
+ppgnn: 1
+name: p
+stages:
+  load: {params: {dataset: mine}}
+  featurize: {inputs: {graph: load}}
+  normalize: {inputs: {graph: load}}
+  split: {inputs: {graph: load}, params: {method: file}}
+  train: {inputs: {operator: normalize, nodes: featurize, splits: split}, params: {model: mlp, epochs: 3, hidden: 4}}
+  evaluate: {inputs: {trained: train, nodes: featurize, splits: split}}
+sweep: {axes: {load.dataset: [mine, texas]}}
+tables: {t: {rows: load.dataset, columns: [], reference: paper.csv, reference-title: paper}}
+";
+
+const PAPER: &str = "row,column,mean,std,note\nmine,,50.0,1.5,\ntexas,,81.35,6.33,\n";
+
+fn graph() -> Vec<u8> {
+    std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/graph.npz")).unwrap()
+}
+
+/// A project with a manifest and its data, and a pipeline that uses it and Texas, which is not there.
+fn project(pipeline: &str) -> Project {
+    let sha256 = |bytes: &[u8]| {
+        use sha2::Digest;
+        sha2::Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect::<String>()
+    };
+    let manifest = MANIFEST.replace("SIZE", &graph().len().to_string()).replace("DIGEST", &sha256(&graph()));
+    let project = Project::new().file("p.yaml", pipeline).file("paper.csv", PAPER);
+    project.write("pipelines/datasets/mine.yaml", manifest);
+    project.write("data/mine/graph.npz", graph());
+    project
+}
+
+fn skipping() -> String {
+    PIPELINE.replace("name: p\n", "name: p\nabsent-data: skip\n")
+}
+
+#[test]
+fn absent_data_is_said_before_anything_runs_with_the_command_that_brings_it() {
+    let project = project(PIPELINE);
+    let run = project.run(&["run", "p.yaml"]).exit(4);
+    let run = run.says("the data of `texas` is not here").says("`ppgnn data fetch texas`").says("p.yaml:11:");
+    assert!(!project.path("artifacts/objects").exists(), "{}", run.stderr);
+    project.run(&["check", "p.yaml"]).exit(0).says("note: the data of `texas` is not here");
+}
+
+#[test]
+fn absent_data_can_be_left_out_and_the_table_says_so() {
+    let project = project(&skipping());
+    let run = project.run(&["run", "p.yaml"]).exit(0).says("Left out: the data of `texas` is not here");
+    let run = run.prints("| texas | absent (81.35 ± 6.33) |").prints("(50.00 ± 1.50, ");
+    run.prints("Absent: texas, its data is not here (ppgnn data fetch texas brings it).").prints("In brackets: paper");
+    let plan = project.run(&["plan", "p.yaml", "--json"]).exit(0).json();
+    assert_eq!(plan["absent-data"][0]["dataset"], "texas");
+    assert_eq!(plan["misses"], 0);
+    // With nothing left to run it is a failure after all.
+    std::fs::remove_file(project.path("data/mine/graph.npz")).unwrap();
+    project.run(&["run", "p.yaml"]).exit(4).says("the data of `mine` is not here");
+}
+
+#[test]
+fn a_file_with_another_digest_is_refused_before_it_is_read() {
+    let project = project(&skipping());
+    let mut bytes = graph();
+    bytes[40] ^= 1;
+    project.write("data/mine/graph.npz", &bytes);
+    project.run(&["run", "p.yaml"]).exit(4).says("mine: ").says("has SHA-256 ").says("expected ");
+    assert!(!project.path("artifacts/objects/load").exists());
+}
+
+#[test]
+fn counts_that_differ_from_the_manifest_are_both_told() {
+    let project = project(&skipping());
+    let manifest = std::fs::read_to_string(project.path("pipelines/datasets/mine.yaml")).unwrap();
+    project.write("pipelines/datasets/mine.yaml", manifest.replace("nodes: 24", "nodes: 25"));
+    let run = project.run(&["run", "p.yaml"]).exit(4);
+    assert!(run.stderr.contains("24") && run.stderr.contains("25") && run.stderr.contains("nodes"), "{}", run.stderr);
+}
+
+#[test]
+fn a_data_set_starts_from_another_and_changes_it() {
+    let start = "datasets: {half: {dataset: mine, expect: null, filter: duplicates}, mine: {filter: duplicates}}\n";
+    let pipeline = skipping().replace("stages:", &format!("{start}stages:")).replace("[mine, texas]", "[mine, half]");
+    let project = project(&pipeline);
+    let plan = project.run(&["plan", "p.yaml", "--json"]).exit(0).json();
+    let loads: Vec<_> = plan["nodes"].as_array().unwrap().iter().filter(|n| n["stage"] == "load").collect();
+    assert_eq!(loads.len(), 2, "`expect` is in the key");
+    project.run(&["run", "p.yaml", "load"]).exit(0);
+    let circle = pipeline.replace("{filter: duplicates}}", "{dataset: half}}");
+    project.write("circle.yaml", circle);
+    project.run(&["check", "circle.yaml"]).exit(3).says("starts from itself");
+    let unknown = pipeline.replace("dataset: mine, expect", "dataset: texsa, expect");
+    project.write("unknown.yaml", unknown);
+    project.run(&["check", "unknown.yaml"]).exit(3).says("unknown data set `texsa`").says("did you mean `texas`?");
+}
+
+#[test]
+fn an_unknown_data_set_is_told_the_nearest_known_one() {
+    let project = Project::new().file("p.yaml", &PIPELINE.replace("texas", "wisconsni"));
+    project.run(&["check", "p.yaml"]).exit(3).says("unknown data set `wisconsni`").says("did you mean `wisconsin`?");
+}
+
+#[test]
+fn a_broken_reference_names_file_and_line() {
+    let project = project(&skipping());
+    project.write("paper.csv", "row,column,mean,std,note\nmine,,best,,\n");
+    project.run(&["run", "p.yaml"]).exit(4).says("paper.csv, line 2: mean is `best`, expected a number");
+    std::fs::remove_file(project.path("paper.csv")).unwrap();
+    project.run(&["plan", "p.yaml"]).exit(4).says("cannot read").says("paper.csv");
+}
+
+#[test]
+fn describe_reads_a_data_set_of_a_pipeline_too() {
+    let project = project(&skipping());
+    project.run(&["data", "describe", "mine"]).exit(0).prints("nodes                  24").prints("none in the store");
+    let own = "datasets: {own: {format: heterophilous-npz, path: data/mine/graph.npz}}\nstages:";
+    project.write("own.yaml", skipping().replace("stages:", own));
+    let json = project.run(&["data", "describe", "own", "--in", "own.yaml", "--json"]).exit(0).json();
+    assert_eq!(json["description"]["counts"]["nodes"], 24);
+    project.run(&["data", "describe", "minee"]).exit(2).says("did you mean `mine`?");
+    project.run(&["data", "describe", "texas"]).exit(4).says("ppgnn data fetch texas");
+}
