@@ -18,8 +18,8 @@ use crate::datasets::{FORMATS, FormatDef};
 use crate::kinds::Graph;
 use crate::params::{self, Problem};
 
-const ANOTHER_VERSION: &str = "the file is another version of the data set: `ppgnn data verify` compares digests; if it is \
-                               the version you mean, change `expect`";
+const ANOTHER_VERSION: &str = "the file is another version of the data set: `ppgnn data verify` compares digests; if \
+                               it is the version you mean, change `expect`";
 
 /// Parameters of `load`; those of the format stand beside them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -229,7 +229,7 @@ fn a_graph_without_trouble_has_no_warnings() {
 
 #[test]
 fn every_warning_has_its_numbers_and_the_most_important_comes_first() {
-    // 0 to 3 are clones: each links to 4, 5, 6, 7, of which 5 and 6 are alike too: 4 links out and 7 has no class. 8 has
+    // 0 to 3 are clones: each links to 4, 5, 6, 7, of which 5 and 6 are alike too: 4 links out, 7 has no class. 8 has
     // no edge. Class 1 holds 4 to 7, class 2 holds 8.
     let mut edges: Vec<_> = (0..4).flat_map(|a| (4..8).map(move |b| (a, b))).collect();
     edges.push((4, 0));
@@ -242,23 +242,23 @@ fn every_warning_has_its_numbers_and_the_most_important_comes_first() {
         (
             "twins-across-parts",
             "of the 5 test nodes of split 0, 2 (40.0 %) have a twin (the same label and the same links, at least 4) \
-          among its training nodes (32.5 % on average over 2 splits): a model need only remember those; the graph has 2 \
-          groups of twins with 6 nodes; `filter: duplicates` of `load` keeps one node of each",
+             among its training nodes (32.5 % on average over 2 splits): a model need only remember those; the graph \
+             has 2 groups of twins with 6 nodes; `filter: duplicates` of `load` keeps one node of each",
         ),
         (
             "class-not-trained",
-            "no training node: class 2 (1 node) in splits 0, 1; no model can learn such a class, and macro scores count it \
-          as 0",
+            "no training node: class 2 (1 node) in splits 0, 1; no model can learn such a class, and macro scores \
+             count it as 0",
         ),
         (
             "unlabelled-in-parts",
-            "of 1 node without a class, 0 train, 0 validate and 1 test, on average over the splits: they count as the class \
-          that stands in, as in published code; `unlabelled: leave-out` of `split` takes them out",
+            "of 1 node without a class, 0 train, 0 validate and 1 test, on average over the splits: they count as \
+             the class that stands in, as in published code; `unlabelled: leave-out` of `split` takes them out",
         ),
         (
             "uneven-splits",
-            "splits differ in size (train/val/test): 2/2/5 in split 0, 2/2/4 in split 1; a mean over them mixes different \
-          tasks",
+            "splits differ in size (train/val/test): 2/2/5 in split 0, 2/2/4 in split 1; a mean over them mixes \
+             different tasks",
         ),
         (
             "nodes-in-no-part",
@@ -266,8 +266,8 @@ fn every_warning_has_its_numbers_and_the_most_important_comes_first() {
         ),
         (
             "one-way-edges",
-            "the file is directed: 15 of 16 edges (93.8 %) are stored in one direction only; `normalize` adds the reverse \
-          of every edge",
+            "the file is directed: 15 of 16 edges (93.8 %) are stored in one direction only; `normalize` adds the \
+             reverse of every edge",
         ),
         ("isolated-nodes", "1 node has no neighbour: a model sees nothing of the graph there but the node itself"),
     ];

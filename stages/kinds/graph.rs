@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn every_count_is_right_on_a_graph_counted_by_hand() {
         let features = Features::Dense(Matrix { rows: 6, cols: 1, data: vec![0.0; 6] });
-        // 0 ⇄ 1 stored three times, 1 → 2 one way, 3 → 0 one way and twice, a loop twice, a lone node 5, a looped node 4.
+        // 0 ⇄ 1 stored three times, 1 → 2 one way, 3 → 0 one way and twice; 4 has a loop twice, 5 nothing.
         let edges = vec![(0, 1), (1, 0), (0, 1), (1, 2), (3, 0), (3, 0), (4, 4), (4, 4)];
         let labels = vec![0, 0, 1, 1, 0, 0];
         let graph = Graph { edges, features, labels, classes: 2, unlabelled: vec![4], masks: None };
