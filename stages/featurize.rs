@@ -185,6 +185,15 @@ mod tests {
     }
 
     #[test]
+    fn no_component_at_all_is_no_parameter() {
+        let check = |written: serde_json::Value| {
+            crate::contract::StageDef::of::<Featurize>().check(written.as_object().unwrap()).is_ok()
+        };
+        assert!(check(serde_json::json!({})) && check(serde_json::json!({"pca": 5, "rows": "sum"})));
+        assert!(!check(serde_json::json!({"pca": 0})));
+    }
+
+    #[test]
     fn huge_features_are_reduced_or_refused_and_never_a_panic() {
         let data = (0..40).map(|i| if i % 3 == 0 { f32::MAX } else { -f32::MAX }).collect();
         let reduced = with_job(|job| reduce(&Features::Dense(Matrix { rows: 8, cols: 5, data }), 2, job));

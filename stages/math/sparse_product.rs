@@ -93,7 +93,7 @@ impl TwoSided {
         self.places.iter().map(|place| values[*place]).collect()
     }
 
-    /// Returns the column of every entry, row by row, with the row.
+    /// Returns row and column of every entry, row by row.
     pub fn positions(&self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.rows()).flat_map(|i| self.by_rows.indices[self.by_rows.range(i)].iter().map(move |c| (i, *c as usize)))
     }
@@ -164,10 +164,7 @@ fn tile<T: Real, const W: usize>(indices: &[u32], values: &[T], dense: &[T], at:
     let mut sums = [T::default(); W];
     for (j, v) in indices.iter().zip(values) {
         let start = *j as usize * out.len() + at;
-        let from = &dense[start..start + W];
-        for c in 0..W {
-            sums[c] += *v * from[c];
-        }
+        sums.iter_mut().zip(&dense[start..start + W]).for_each(|(sum, x)| *sum += *v * *x);
     }
     out[at..at + W].copy_from_slice(&sums);
     W

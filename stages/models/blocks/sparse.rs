@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::math::random::Stream;
     use crate::math::sparse_product::tests::random;
-    use crate::models::blocks::affine_fixed;
+    use crate::models::blocks::{affine_fixed, drop};
     use crate::models::testing::{assert_gradients, distance, normal};
 
     fn var(shape: &[usize], seed: u64, dtype: DType) -> Var {
@@ -252,7 +252,7 @@ mod tests {
                     let dropped = if p == 0.0 {
                         dense.clone()
                     } else {
-                        super::super::drop(&dense, Mask::draw(stream, dense.elem_count(), p)).unwrap()
+                        drop(&dense, Mask::draw(stream, dense.elem_count(), p)).unwrap()
                     };
                     affine_fixed(&dropped, &w, &b).unwrap()
                 });
