@@ -11,6 +11,7 @@ pub(crate) mod per_class;
 mod pickle;
 mod planetoid;
 mod source;
+mod tables;
 #[cfg(test)]
 pub(crate) mod testing;
 mod text;
@@ -65,4 +66,5 @@ pub static FORMATS: &[FormatDef] = &[
     FormatDef::of::<geom_gcn::GeomGcn>(),
     FormatDef::of::<heterophilous_npz::HeterophilousNpz>(),
     FormatDef::of::<planetoid::Planetoid>(),
+    FormatDef::of::<tables::Tables>(),
 ];
