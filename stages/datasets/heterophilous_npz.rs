@@ -14,13 +14,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Format;
-use super::npz::{Array, Expected, Misfit, Npz, Number, Numbers};
+use super::npz::{Array, Expected, Misfit, Npz, Numbers};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::params::{self, FilePath};
 
-/// The most classes; a larger label is taken for a mistake.
-const MOST_CLASSES: u32 = 1 << 16;
 const MASKS: [(&str, Part); 3] = [("train_masks", Part::Train), ("val_masks", Part::Val), ("test_masks", Part::Test)];
 
 /// Parameters of `heterophilous-npz`.
@@ -46,9 +44,9 @@ impl Format for HeterophilousNpz {
         let mut file = Npz::open(&params.path.0)?;
         let labels = labels(&mut file)?;
         job.check_cancelled()?;
-        let features = features(&mut file, labels.len())?;
+        let features = features(&mut file, labels.len(), job)?;
         job.check_cancelled()?;
-        let edges = edges(&mut file, labels.len())?;
+        let edges = edges(&mut file, labels.len(), job)?;
         let masks = masks(&mut file, labels.len())?;
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
         Ok(Graph { edges, features: Features::Dense(features), labels, classes, unlabelled: Vec::new(), masks })
@@ -57,12 +55,7 @@ impl Format for HeterophilousNpz {
 
 fn labels(file: &mut Npz) -> Result<Vec<u32>, StageError> {
     let expected = Expected { member: "node_labels", dims: &[("nodes", None)], numbers: Numbers::Whole };
-    let labels = file.read(&expected, |node, _, label| {
-        below(MOST_CLASSES, label).ok_or_else(|| Misfit {
-            at: format!("node {node}"),
-            what: format!("label {} is not a class, expected 0 to {}", shown(label), MOST_CLASSES - 1),
-        })
-    })?;
+    let labels = file.read(&expected, |node, _, label| label.class(node))?;
     if labels.values.is_empty() {
         return Err(file.error("node_labels", "has no nodes, expected at least one"));
     }
@@ -72,21 +65,11 @@ fn labels(file: &mut Npz) -> Result<Vec<u32>, StageError> {
     Ok(labels.values)
 }
 
-fn features(file: &mut Npz, nodes: usize) -> Result<Matrix, StageError> {
+fn features(file: &mut Npz, nodes: usize, job: &Job) -> Result<Matrix, StageError> {
     let dims = [("nodes", Some(nodes)), ("features", None)];
     let expected = Expected { member: "node_features", dims: &dims, numbers: Numbers::Real };
-    let Array { shape, values } = file.read(&expected, |node, feature, number| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "features are stored as f32")]
-        let value = match number {
-            Number::Float(x) => x as f32,
-            Number::Whole(x) => x as f32,
-        };
-        if value.is_finite() {
-            return Ok(value);
-        }
-        let at = format!("node {node}, feature {feature}");
-        Err(Misfit { at, what: format!("`{}` is not a finite 32-bit number", shown(number)) })
-    })?;
+    let Array { shape, values } =
+        file.read_watched(&expected, job, |node, feature, number| number.feature(node, feature))?;
     let cols = shape.get(1).copied().unwrap_or(0);
     if cols == 0 {
         return Err(file.error("node_features", "has no features, expected at least one"));
@@ -94,14 +77,14 @@ fn features(file: &mut Npz, nodes: usize) -> Result<Matrix, StageError> {
     Ok(Matrix { rows: nodes, cols, data: values })
 }
 
-fn edges(file: &mut Npz, nodes: usize) -> Result<Vec<(u32, u32)>, StageError> {
+fn edges(file: &mut Npz, nodes: usize, job: &Job) -> Result<Vec<(u32, u32)>, StageError> {
     let dims = [("edges", None), ("source and target", Some(2))];
     let expected = Expected { member: "edges", dims: &dims, numbers: Numbers::Whole };
     let bound = u32::try_from(nodes).unwrap_or(u32::MAX);
-    let ends = file.read(&expected, |edge, _, node| {
-        below(bound, node).ok_or_else(|| Misfit {
+    let ends = file.read_watched(&expected, job, |edge, _, node| {
+        node.below(bound).ok_or_else(|| Misfit {
             at: format!("edge {edge}"),
-            what: format!("endpoint {} is not a node, expected 0 to {}", shown(node), nodes.saturating_sub(1)),
+            what: format!("endpoint {node} is not a node, expected 0 to {}", nodes.saturating_sub(1)),
         })
     })?;
     Ok(ends.values.chunks_exact(2).map(|e| (e[0], e[1])).collect())
@@ -121,9 +104,9 @@ fn masks(file: &mut Npz, nodes: usize) -> Result<Option<Splits>, StageError> {
     for (member, part) in MASKS {
         let dims = [("splits", splits), ("nodes", Some(nodes))];
         let mask = file.read(&Expected { member, dims: &dims, numbers: Numbers::Truth }, |split, node, number| {
-            below(2, number).map(|truth| truth == 1).ok_or_else(|| Misfit {
+            number.below(2).map(|truth| truth == 1).ok_or_else(|| Misfit {
                 at: format!("split {split}, node {node}"),
-                what: format!("`{}` is not a truth value, expected 0 or 1", shown(number)),
+                what: format!("`{number}` is not a truth value, expected 0 or 1"),
             })
         })?;
         splits = mask.shape.first().copied();
@@ -146,54 +129,15 @@ fn masks(file: &mut Npz, nodes: usize) -> Result<Option<Splits>, StageError> {
     Ok(Some(Splits { parts }))
 }
 
-fn below(bound: u32, number: Number) -> Option<u32> {
-    let Number::Whole(number) = number else { return None };
-    u32::try_from(number).ok().filter(|n| *n < bound)
-}
-
-fn shown(number: Number) -> String {
-    match number {
-        Number::Float(x) => x.to_string(),
-        Number::Whole(x) => x.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::{Cursor, Write};
     use std::path::Path;
-    use std::sync::atomic::AtomicBool;
-
-    use npyz::WriterBuilder;
-    use serde_json::Value;
 
     use super::*;
-    use crate::contract::Quiet;
-    use crate::math::random::Stream;
-
-    fn npy<T: npyz::AutoSerialize + Copy>(shape: &[u64], values: &[T]) -> Vec<u8> {
-        ordered(shape, values, npyz::Order::C)
-    }
-
-    fn ordered<T: npyz::AutoSerialize + Copy>(shape: &[u64], values: &[T], order: npyz::Order) -> Vec<u8> {
-        let mut bytes = Cursor::new(Vec::new());
-        let options = npyz::WriteOptions::new().default_dtype().shape(shape).order(order);
-        let mut writer = options.writer(&mut bytes).begin_nd().unwrap();
-        writer.extend(values.iter().copied()).unwrap();
-        writer.finish().unwrap();
-        bytes.into_inner()
-    }
-
-    type Members = Vec<(&'static str, Vec<u8>)>;
-
-    fn zipped(members: &Members) -> Vec<u8> {
-        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
-        for (name, bytes) in members {
-            zip.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
-            zip.write_all(bytes).unwrap();
-        }
-        zip.finish().unwrap().into_inner()
-    }
+    use crate::datasets::testing::{
+        Members, after_name, fuzz_reader, mutated, mutated_member, npy, npy_ordered, npz, peak, read_bytes, replaced,
+        with_job, without,
+    };
 
     /// Three nodes, two features, two edges, two splits.
     fn members() -> Members {
@@ -207,33 +151,25 @@ mod tests {
         ]
     }
 
-    fn with(name: &'static str, bytes: Vec<u8>) -> Members {
-        members().into_iter().map(|(n, b)| if n == name { (n, bytes.clone()) } else { (n, b) }).collect()
+    fn with(name: &str, bytes: &[u8]) -> Vec<u8> {
+        npz(&replaced(&members(), name, bytes))
     }
 
     fn read_path(path: &Path) -> Result<Graph, StageError> {
-        let job =
-            Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &AtomicBool::new(false), variant: &Value::Null };
-        HeterophilousNpz::read(&Params { path: FilePath(path.to_owned()) }, &job)
+        with_job(|job| HeterophilousNpz::read(&Params { path: FilePath(path.to_owned()) }, job))
     }
 
     fn read(bytes: &[u8]) -> Result<Graph, StageError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("my.npz");
-        std::fs::write(&path, bytes).unwrap();
-        read_path(&path)
+        read_bytes::<HeterophilousNpz>(bytes, "my.npz", |path| Params { path })
     }
 
     fn message(bytes: &[u8]) -> String {
-        let error = read(bytes).unwrap_err();
-        assert!(matches!(error, StageError::Data { .. }));
-        let text = error.to_string();
-        text.split_once("my.npz").unwrap().1.to_owned()
+        after_name(&read(bytes).unwrap_err(), "my.npz")
     }
 
     #[test]
     fn a_valid_file_is_read_as_stored() {
-        let graph = read(&zipped(&members())).unwrap();
+        let graph = read(&npz(&members())).unwrap();
         assert_eq!(graph.features.values(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         assert_eq!((graph.labels, graph.classes), (vec![0, 2, 0], 3));
         assert_eq!(graph.edges, [(0, 1), (2, 1)]);
@@ -244,27 +180,26 @@ mod tests {
 
     #[test]
     fn related_types_and_column_order_mean_the_same() {
-        let plain = read(&zipped(&members())).unwrap();
+        let plain = read(&npz(&members())).unwrap();
         for (name, bytes) in [
             ("node_features", npy(&[3, 2], &[1f64, 2.0, 3.0, 4.0, 5.0, 6.0])),
             ("node_features", npy(&[3, 2], &[1u8, 2, 3, 4, 5, 6])),
-            ("node_features", ordered(&[3, 2], &[1f32, 3.0, 5.0, 2.0, 4.0, 6.0], npyz::Order::Fortran)),
+            ("node_features", npy_ordered(&[3, 2], &[1f32, 3.0, 5.0, 2.0, 4.0, 6.0], npyz::Order::Fortran)),
             ("node_labels", npy(&[3], &[0u8, 2, 0])),
             ("edges", npy(&[2, 2], &[0i32, 1, 2, 1])),
-            ("edges", ordered(&[2, 2], &[0u16, 2, 1, 1], npyz::Order::Fortran)),
+            ("edges", npy_ordered(&[2, 2], &[0u16, 2, 1, 1], npyz::Order::Fortran)),
             ("val_masks", npy(&[2, 3], &[0u8, 1, 0, 0, 0, 0])),
         ] {
-            assert_eq!(read(&zipped(&with(name, bytes))).unwrap(), plain, "{name}");
+            assert_eq!(read(&with(name, &bytes)).unwrap(), plain, "{name}");
         }
     }
 
     #[test]
     fn masks_come_together_or_not_at_all() {
-        let without: Members = members().into_iter().filter(|(n, _)| !n.ends_with("masks")).collect();
-        assert_eq!(read(&zipped(&without)).unwrap().masks, None);
-        let one: Members = members().into_iter().filter(|(n, _)| *n != "val_masks").collect();
+        let none: Members = members().into_iter().filter(|(n, _)| !n.ends_with("masks")).collect();
+        assert_eq!(read(&npz(&none)).unwrap().masks, None);
         let expected = ", member `train_masks`: stands without `val_masks`, expected all three masks or none";
-        assert_eq!(message(&zipped(&one)), expected);
+        assert_eq!(message(&npz(&without(&members(), "val_masks"))), expected);
     }
 
     #[test]
@@ -290,36 +225,27 @@ mod tests {
             ("test_masks", npy(&[2, 3], &[0u8, 0, 0, 0, 0, 1]), ": node 2 of split 1 is in `train_masks` as well"),
         ];
         for (name, bytes, expected) in cases {
-            let found = message(&zipped(&with(name, bytes)));
+            let found = message(&with(name, &bytes));
             assert!(found.starts_with(&format!(", member `{name}`{expected}")), "{found}");
         }
     }
 
     #[test]
     fn foreign_and_broken_files_are_recognised() {
-        let whole = zipped(&members());
+        let whole = npz(&members());
         assert_eq!(message(b"<!DOCTYPE html><html>"), ": is a web page, expected an npz file");
         assert_eq!(message(b""), ": is empty, expected an npz file");
         assert!(message(b"nonsense").starts_with(": is not an npz file"));
         assert!(message(&whole[..whole.len() / 2]).starts_with(": is damaged or cut off"));
-        let other: Members = members().into_iter().filter(|(n, _)| *n != "edges").collect();
-        assert_eq!(message(&zipped(&other)), ": has no member `edges`");
+        assert_eq!(message(&npz(&without(&members(), "edges"))), ": has no member `edges`");
         let (mut cut, mut long) = (npy(&[3], &[0i64, 2, 0]), npy(&[3], &[0i64, 2, 0]));
         cut.truncate(cut.len() - 1);
         long.push(0);
-        assert!(message(&zipped(&with("node_labels", cut))).contains("ends or breaks at number 2 of 3"));
-        assert!(message(&zipped(&with("node_labels", long))).contains("has bytes after its last number"));
-        assert!(message(&zipped(&with("edges", b"hello".to_vec()))).contains("expected a NumPy array"));
+        assert!(message(&with("node_labels", &cut)).contains("ends or breaks at number 2 of 3"));
+        assert!(message(&with("node_labels", &long)).contains("has bytes after its last number"));
+        assert!(message(&with("edges", b"hello")).contains("expected a NumPy array"));
         let missing = read_path(Path::new("no/such/my.npz")).unwrap_err();
         assert!(missing.to_string().starts_with("no/such/my.npz: cannot open"), "{missing}");
-    }
-
-    /// The most address space this process ever had, in bytes.
-    #[cfg(target_os = "linux")]
-    fn peak() -> u64 {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|l| l.starts_with("VmPeak")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
     #[cfg(target_os = "linux")]
@@ -332,7 +258,7 @@ mod tests {
             let text = format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({shape}), }}");
             header(1, &u16::try_from(text.len()).unwrap().to_le_bytes(), &text)
         };
-        let before = peak();
+        let before = peak("VmPeak");
         for lie in [
             header(2, &[255; 4], "{"),
             array("536870912,"),
@@ -341,42 +267,17 @@ mod tests {
             array(&"(".repeat(2000)),
             array(&"9,".repeat(1000)),
         ] {
-            message(&zipped(&with("node_labels", lie)));
+            message(&with("node_labels", &lie));
         }
         // The third lie alone would have taken 4 GiB.
-        assert!(peak() - before < 2 << 30);
+        assert!(peak("VmPeak") - before < 2 << 30);
     }
 
     #[test]
     fn random_damage_gives_a_graph_or_an_error_but_never_a_panic() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("my.npz");
-        let mut stream = Stream::new(1, &["test", "damage"]);
-        let mut refused = 0;
-        for round in 0..3000 {
-            // Half of the rounds damage the archive, the others an array before it is packed.
-            let mut parts = members();
-            let below = |stream: &mut Stream, n: usize| usize::try_from(stream.below(n as u64)).unwrap();
-            let mut bytes = if round % 2 == 0 { zipped(&parts) } else { Vec::new() };
-            let member = below(&mut stream, parts.len());
-            let target = if round % 2 == 0 { &mut bytes } else { &mut parts[member].1 };
-            for _ in 0..=below(&mut stream, 4) {
-                let at = below(&mut stream, target.len());
-                match stream.below(4) {
-                    0 => target.truncate(at.max(1)),
-                    1 => target.insert(at, stream.bits().to_le_bytes()[0]),
-                    2 => target[at] ^= 1 << stream.below(8),
-                    _ => target[at] = stream.bits().to_le_bytes()[0],
-                }
-            }
-            let bytes = if round % 2 == 0 { bytes } else { zipped(&parts) };
-            std::fs::write(&path, bytes).unwrap();
-            match read_path(&path) {
-                Ok(graph) => assert_eq!(graph.features.rows(), graph.labels.len()),
-                Err(StageError::Data { .. }) => refused += 1,
-                Err(other) => panic!("{other}"),
-            }
-        }
-        assert!(refused > 1000, "{refused}");
+        let refused = fuzz_reader(5000, &mutated(npz(&members())), read_path);
+        assert!(refused > 2500, "{refused}");
+        let refused = fuzz_reader(5000, &mutated_member(members(), npz), read_path);
+        assert!(refused > 2500, "{refused}");
     }
 }

@@ -4,7 +4,9 @@ mod csbm;
 #[cfg(test)]
 mod damage;
 mod geom_gcn;
+mod graphsaint;
 mod heterophilous_npz;
+mod json;
 mod npz;
 pub mod npz_digest;
 pub(crate) mod per_class;
@@ -15,8 +17,11 @@ mod tables;
 #[cfg(test)]
 pub(crate) mod testing;
 mod text;
-
 pub use source::foreign;
+mod ogb;
+mod reading;
+mod sparse_npz;
+mod wiki_cs;
 
 use crate::contract::{Job, StageError};
 use crate::kinds::Graph;
@@ -67,4 +72,8 @@ pub static FORMATS: &[FormatDef] = &[
     FormatDef::of::<heterophilous_npz::HeterophilousNpz>(),
     FormatDef::of::<planetoid::Planetoid>(),
     FormatDef::of::<tables::Tables>(),
+    FormatDef::of::<sparse_npz::SparseNpz>(),
+    FormatDef::of::<graphsaint::GraphSaint>(),
+    FormatDef::of::<wiki_cs::WikiCs>(),
+    FormatDef::of::<ogb::Ogb>(),
 ];

@@ -1,21 +1,26 @@
 //! Reads arrays of an `.npz` file (a zip of `.npy` members) as untrusted input.
 //!
 //! Nothing is allocated because a header says so: members are decoded as a stream, and vectors grow with what has
-//! really been read. A member may hold at most [`MEMBER_LIMIT`] bytes, whatever it compresses to. Every error names
-//! the file, the member and, where it is about one number, that number's place.
+//! really been read. A member may hold at most [`MEMBER_LIMIT`] bytes, stored or as what it becomes, whatever it compresses
+//! to. Every error names the file, the member and, where it is about one number, that number's place.
+//!
+//! [`csr`] reads SciPy's compressed sparse rows, [`read_npy`] an array that is a file of its own.
 
+pub mod csr;
+
+use std::fmt;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use npyz::{DType, NpyFile, NpyHeader, Order, TypeChar};
 use zip::ZipArchive;
+use zip::read::ZipFile;
 
+use super::reading::{MEMBER_LIMIT, MOST_CLASSES, Steps};
 use super::source;
-use crate::contract::StageError;
+use crate::contract::{Job, StageError};
 
-/// The most bytes that a member may hold when it is decoded.
-pub const MEMBER_LIMIT: u64 = 4 << 30;
 /// The longest `.npy` header; those of plain arrays have 128 bytes.
 const HEADER_LIMIT: usize = 4096;
 
@@ -82,6 +87,55 @@ pub enum Number {
     Whole(i128),
 }
 
+impl Number {
+    /// The number, if it is whole and below `bound`.
+    pub fn below(self, bound: u32) -> Option<u32> {
+        let Self::Whole(number) = self else { return None };
+        u32::try_from(number).ok().filter(|n| *n < bound)
+    }
+
+    /// The number as features are stored, if it is finite.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "features are stored as f32")]
+    pub fn finite(self) -> Option<f32> {
+        let value = match self {
+            Self::Float(x) => x as f32,
+            Self::Whole(x) => x as f32,
+        };
+        value.is_finite().then_some(value)
+    }
+
+    /// The class of a node.
+    ///
+    /// # Errors
+    /// When it is not a whole number from 0 to 65535.
+    pub fn class(self, node: usize) -> Result<u32, Misfit> {
+        self.below(MOST_CLASSES).ok_or_else(|| Misfit {
+            at: format!("node {node}"),
+            what: format!("label {self} is not a class, expected 0 to {}", MOST_CLASSES - 1),
+        })
+    }
+
+    /// A feature of a node.
+    ///
+    /// # Errors
+    /// When it is not finite.
+    pub fn feature(self, node: usize, feature: usize) -> Result<f32, Misfit> {
+        self.finite().ok_or_else(|| Misfit {
+            at: format!("node {node}, feature {feature}"),
+            what: format!("`{self}` is not a finite 32-bit number"),
+        })
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Float(x) => write!(f, "{x}"),
+            Self::Whole(x) => write!(f, "{x}"),
+        }
+    }
+}
+
 /// A number that cannot be used: where it stands, and what is wrong with it.
 pub struct Misfit {
     /// Its place, such as `edge 7`.
@@ -99,7 +153,7 @@ impl Npz {
         let file = source::open(path)?;
         match ZipArchive::new(BufReader::new(file)) {
             Ok(archive) => Ok(Self { path: path.to_owned(), archive }),
-            Err(e) => Err(foreign(path, &e)),
+            Err(e) => Err(damaged_zip(path, "an npz file", &e)),
         }
     }
 
@@ -122,22 +176,58 @@ impl Npz {
         expected: &Expected,
         convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
     ) -> Result<Array<T>, StageError> {
-        let index = self.index(expected.member).ok_or_else(|| self.missing(expected.member))?;
-        let place = format!("{}, member `{}`", self.path.display(), expected.member);
-        let damaged = |what: String| StageError::data(&place, what);
-        let file = self.archive.by_index(index).map_err(|e| damaged(format!("cannot be decoded: {e}")))?;
-        let mut reader = BufReader::new(file);
-        let header = header(&mut reader).map_err(damaged)?;
-        let shape = fitting_shape(&header, expected).map_err(damaged)?;
-        let values = stream(header, &mut reader, &shape, convert).map_err(|fault| match fault {
-            Fault::Damaged(what) => damaged(what),
-            Fault::Misfit(m) => StageError::data(format!("{place}, {}", m.at), m.what),
-        })?;
-        // Reading on to the end also makes the zip reader compare the checksum.
-        match reader.read(&mut [0; 1]) {
-            Ok(0) => Ok(Array { shape, values }),
-            Ok(_) => Err(damaged("has bytes after its last number".into())),
-            Err(e) => Err(damaged(format!("cannot be decoded: {e}"))),
+        self.read_member(expected, None, convert)
+    }
+
+    /// Reads a member that may be large: like [`Npz::read`], but it reports progress and can be interrupted.
+    ///
+    /// # Errors
+    /// Those of [`Npz::read`], or [`StageError::Cancelled`].
+    pub fn read_watched<T: Copy>(
+        &mut self,
+        expected: &Expected,
+        job: &Job,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    ) -> Result<Array<T>, StageError> {
+        self.read_member(expected, Some(job), convert)
+    }
+
+    fn read_member<T: Copy>(
+        &mut self,
+        expected: &Expected,
+        job: Option<&Job>,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    ) -> Result<Array<T>, StageError> {
+        let (place, mut reader) = self.member(expected.member)?;
+        array(&place, &mut reader, expected, job, convert)
+    }
+
+    /// Reads a short word, such as the `format` of a sparse matrix.
+    ///
+    /// # Errors
+    /// When there is no such member, or it is not text.
+    pub fn word(&mut self, member: &str) -> Result<String, StageError> {
+        let (place, mut reader) = self.member(member)?;
+        let header = header(&mut reader).map_err(|what| StageError::data(&place, what))?;
+        let text = matches!(&header.dtype(), DType::Plain(t) if matches!(t.type_char(), TypeChar::ByteStr | TypeChar::UnicodeStr));
+        if !text {
+            return Err(StageError::data(place, format!("has type `{}`, expected text", header.dtype().descr())));
+        }
+        // Padding and, in wide text, the upper bytes of plain letters are zero.
+        let mut bytes = Vec::new();
+        let read = reader.take(256).read_to_end(&mut bytes);
+        read.map_err(|e| StageError::data(&place, format!("cannot be decoded: {e}")))?;
+        bytes.retain(|b| *b != 0);
+        Ok(bytes.escape_ascii().to_string())
+    }
+
+    /// A member's place in words, and its decoded bytes.
+    fn member(&mut self, member: &str) -> Result<(String, BufReader<ZipFile<'_, BufReader<File>>>), StageError> {
+        let index = self.index(member).ok_or_else(|| self.missing(member))?;
+        let place = format!("{}, member `{member}`", self.path.display());
+        match self.archive.by_index(index) {
+            Ok(file) => Ok((place, BufReader::new(file))),
+            Err(e) => Err(StageError::data(place, format!("cannot be decoded: {e}"))),
         }
     }
 
@@ -155,17 +245,61 @@ impl Npz {
     }
 }
 
-/// Says what a file is that is no zip.
-fn foreign(path: &Path, error: &zip::result::ZipError) -> StageError {
+/// Reads an array that is a `.npy` file of its own; the member's name in `expected` is not used.
+///
+/// # Errors
+/// Those of [`Npz::read_watched`].
+pub fn read_npy<T: Copy>(
+    path: &Path,
+    expected: &Expected,
+    job: &Job,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+) -> Result<Array<T>, StageError> {
+    let mut reader = BufReader::with_capacity(1 << 16, source::open(path)?);
+    let start = reader.fill_buf().map_err(|e| StageError::data(path.display(), format!("cannot be read: {e}")))?;
+    if !start.starts_with(b"\x93NUMPY") {
+        let other = || StageError::data(path.display(), "is not a NumPy array");
+        return Err(source::foreign(path, "a NumPy array").unwrap_or_else(other));
+    }
+    array(&path.display().to_string(), &mut reader, expected, Some(job), convert)
+}
+
+/// Reads an array to its last byte.
+fn array<T: Copy>(
+    place: &str,
+    reader: &mut impl Read,
+    expected: &Expected,
+    job: Option<&Job>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+) -> Result<Array<T>, StageError> {
+    let damaged = |what: String| StageError::data(place, what);
+    let header = header(reader).map_err(damaged)?;
+    let shape = fitting_shape(&header, expected, size_of::<T>()).map_err(damaged)?;
+    let mut steps = job.map(|job| Steps::new(job, header.len(), expected.member));
+    let values = stream(header, &mut *reader, &shape, &mut steps, convert).map_err(|fault| match fault {
+        Fault::Damaged(what) => damaged(what),
+        Fault::Misfit(m) => StageError::data(format!("{place}, {}", m.at), m.what),
+        Fault::Stopped(error) => error,
+    })?;
+    // Reading on to the end also makes the zip reader compare the checksum.
+    match reader.read(&mut [0; 1]) {
+        Ok(0) => Ok(Array { shape, values }),
+        Ok(_) => Err(damaged("has bytes after its last number".into())),
+        Err(e) => Err(damaged(format!("cannot be decoded: {e}"))),
+    }
+}
+
+/// Says what a file is that should be `expected` (`an npz file`) but is no zip.
+pub fn damaged_zip(path: &Path, expected: &str, error: &zip::result::ZipError) -> StageError {
     let mut start = Vec::new();
     let zip = File::open(path).and_then(|f| f.take(2).read_to_end(&mut start)).is_ok() && start == b"PK";
     let (what, hint) = if zip {
         (format!("is damaged or cut off: {error}"), Some("download it again".to_owned()))
     } else {
-        (format!("is not an npz file: {error}"), None)
+        (format!("is not {expected}: {error}"), None)
     };
     let other = StageError::Data { place: path.display().to_string(), what, hint };
-    source::foreign(path, "an npz file").unwrap_or(other)
+    source::foreign(path, expected).unwrap_or(other)
 }
 
 /// Reads the header of an array, after looking at its bytes so that the parser meets nothing that could make it
@@ -207,7 +341,7 @@ fn header(reader: &mut impl Read) -> Result<NpyHeader, String> {
     NpyHeader::from_reader(&bytes[..]).map_err(|e| format!("has an unreadable header: {e}"))
 }
 
-fn fitting_shape(header: &NpyHeader, expected: &Expected) -> Result<Vec<usize>, String> {
+fn fitting_shape(header: &NpyHeader, expected: &Expected, size: usize) -> Result<Vec<usize>, String> {
     let dtype = header.dtype();
     let scalar = match &dtype {
         DType::Plain(scalar) if expected.numbers.allow(scalar.type_char()) => scalar,
@@ -232,7 +366,7 @@ fn fitting_shape(header: &NpyHeader, expected: &Expected) -> Result<Vec<usize>, 
         }
         shape.push(found);
     }
-    let bytes = header.len().saturating_mul(scalar.num_bytes().unwrap_or(1) as u64);
+    let bytes = header.len().saturating_mul(scalar.num_bytes().unwrap_or(1).max(size) as u64);
     if bytes > MEMBER_LIMIT {
         return Err(format!("holds {bytes} bytes, expected at most {MEMBER_LIMIT}"));
     }
@@ -242,6 +376,7 @@ fn fitting_shape(header: &NpyHeader, expected: &Expected) -> Result<Vec<usize>, 
 enum Fault {
     Damaged(String),
     Misfit(Misfit),
+    Stopped(StageError),
 }
 
 /// Decodes all numbers, whatever their stored type, into row-major order.
@@ -249,22 +384,23 @@ fn stream<T: Copy>(
     header: NpyHeader,
     reader: impl Read,
     shape: &[usize],
+    steps: &mut Option<Steps>,
     convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
 ) -> Result<Vec<T>, Fault> {
     let DType::Plain(scalar) = header.dtype() else { return Ok(Vec::new()) };
     let file = NpyFile::with_header(header, reader);
     match (scalar.type_char(), scalar.size_field()) {
-        (TypeChar::Float, 4) => decode::<f32, T>(file, shape, |x| Number::Float(f64::from(x)), convert),
-        (TypeChar::Float, 8) => decode::<f64, T>(file, shape, Number::Float, convert),
-        (TypeChar::Int, 1) => decode::<i8, T>(file, shape, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Int, 2) => decode::<i16, T>(file, shape, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Int, 4) => decode::<i32, T>(file, shape, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Int, 8) => decode::<i64, T>(file, shape, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Uint, 1) => decode::<u8, T>(file, shape, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Uint, 2) => decode::<u16, T>(file, shape, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Uint, 4) => decode::<u32, T>(file, shape, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Uint, 8) => decode::<u64, T>(file, shape, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Bool, _) => decode::<bool, T>(file, shape, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Float, 4) => decode::<f32, T>(file, shape, steps, |x| Number::Float(f64::from(x)), convert),
+        (TypeChar::Float, 8) => decode::<f64, T>(file, shape, steps, Number::Float, convert),
+        (TypeChar::Int, 1) => decode::<i8, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Int, 2) => decode::<i16, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Int, 4) => decode::<i32, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Int, 8) => decode::<i64, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Uint, 1) => decode::<u8, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Uint, 2) => decode::<u16, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Uint, 4) => decode::<u32, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Uint, 8) => decode::<u64, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
+        (TypeChar::Bool, _) => decode::<bool, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
         _ => Err(Fault::Damaged(format!("has type `{scalar}`, which is not supported"))),
     }
 }
@@ -272,6 +408,7 @@ fn stream<T: Copy>(
 fn decode<S: npyz::Deserialize, T: Copy>(
     file: NpyFile<impl Read>,
     shape: &[usize],
+    steps: &mut Option<Steps>,
     number: impl Fn(S) -> Number,
     mut convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
 ) -> Result<Vec<T>, Fault> {
@@ -280,10 +417,17 @@ fn decode<S: npyz::Deserialize, T: Copy>(
     let data = file.data::<S>().map_err(|e| Fault::Damaged(format!("has an unexpected type: {e}")))?;
     let total = rows * columns;
     let mut values = Vec::new();
+    let (mut row, mut column) = (0, 0);
     for (at, item) in data.enumerate() {
+        steps.as_mut().map_or(Ok(()), |steps| steps.add(1)).map_err(Fault::Stopped)?;
         let item = item.map_err(|e| Fault::Damaged(format!("ends or breaks at number {at} of {total}: {e}")))?;
-        let (row, column) = if by_column { (at % rows, at / rows) } else { (at / columns, at % columns) };
         values.push(convert(row, column, number(item)).map_err(Fault::Misfit)?);
+        let (quick, length, slow) =
+            if by_column { (&mut row, rows, &mut column) } else { (&mut column, columns, &mut row) };
+        *quick += 1;
+        if *quick == length {
+            (*quick, *slow) = (0, *slow + 1);
+        }
     }
     if by_column && columns > 1 {
         let stored = values;

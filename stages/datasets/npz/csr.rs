@@ -1,0 +1,135 @@
+//! Compressed sparse rows as SciPy stores them: `shape`, `indptr`, `indices` and `data`, each behind a prefix.
+//!
+//! Row i holds entries `indptr[i]` to `indptr[i + 1]`; entry e stands in column `indices[e]` and has value `data[e]`.
+//! Columns need not be sorted.
+
+use super::{Expected, Misfit, Npz, Numbers};
+use crate::contract::{Job, StageError};
+use crate::kinds::Features;
+use crate::math::csr::Csr;
+
+/// Sparse rows as stored.
+pub struct Stored {
+    prefix: &'static str,
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+    indptr: Vec<usize>,
+    indices: Vec<u32>,
+    values: Option<Vec<f32>>,
+}
+
+impl Stored {
+    /// Reads the members whose names begin with `prefix`. Without a member `data` every entry counts as 1.
+    ///
+    /// # Errors
+    /// When a member is missing, damaged, or does not fit the others.
+    pub fn read(file: &mut Npz, prefix: &'static str, most_cols: u32, job: &Job) -> Result<Self, StageError> {
+        let (rows, cols) = shape(file, prefix, most_cols)?;
+        let indptr = indptr(file, prefix, rows, job)?;
+        let entries = indptr.last().copied().unwrap_or(0);
+        let indices = indices(file, prefix, cols, entries, job)?;
+        let values = values(file, prefix, entries, job)?;
+        Ok(Self { prefix, rows, cols, indptr, indices, values })
+    }
+
+    /// The entries as (row, column), in the order of the file. An entry whose value is zero is none.
+    pub fn edges(&self) -> Vec<(u32, u32)> {
+        let rows = (0u32..).zip(self.indptr.windows(2));
+        rows.flat_map(|(row, ends)| self.row(ends).map(move |(column, _)| (row, column))).collect()
+    }
+
+    /// The rows with their columns in order and without zeros.
+    ///
+    /// # Errors
+    /// When a row has two entries in a column.
+    pub fn features(&self, file: &Npz) -> Result<Features, StageError> {
+        let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+        let mut row = Vec::new();
+        for (node, ends) in self.indptr.windows(2).enumerate() {
+            row.clear();
+            row.extend(self.row(ends));
+            row.sort_unstable_by_key(|(column, _)| *column);
+            if let Some(twice) = row.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                let what = format!("node {node} has feature {} twice, expected one value a feature", twice[0].0);
+                return Err(file.error(&format!("{}indices", self.prefix), what));
+            }
+            indices.extend(row.iter().map(|(column, _)| *column));
+            values.extend(row.iter().map(|(_, value)| *value));
+            indptr.push(indices.len() as u64);
+        }
+        let csr = Csr::rectangular(self.rows, self.cols, indptr, indices, values);
+        csr.map(Features::Sparse).ok_or_else(|| file.error(&format!("{}indptr", self.prefix), "is no sparse matrix"))
+    }
+
+    fn row<'s>(&'s self, ends: &[usize]) -> impl Iterator<Item = (u32, f32)> + use<'s> {
+        let range = ends[0]..ends[1];
+        let value = |at: usize| self.values.as_ref().map_or(1.0, |values| values[at]);
+        range.map(move |at| (self.indices[at], value(at))).filter(|(_, value)| *value != 0.0)
+    }
+}
+
+fn shape(file: &mut Npz, prefix: &str, most_cols: u32) -> Result<(usize, usize), StageError> {
+    let member = format!("{prefix}shape");
+    let dims = [("rows and columns", Some(2))];
+    let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
+    let shape = file.read(&expected, |at, _, number| {
+        let (word, most) = if at == 0 { ("rows", u32::MAX) } else { ("columns", most_cols) };
+        number.below(most).filter(|n| *n > 0).map(|n| n as usize).ok_or_else(|| Misfit {
+            at: format!("number {at}"),
+            what: format!("has {number} {word}, expected 1 to {}", most - 1),
+        })
+    })?;
+    Ok((shape.values[0], shape.values[1]))
+}
+
+fn indptr(file: &mut Npz, prefix: &str, rows: usize, job: &Job) -> Result<Vec<usize>, StageError> {
+    let member = format!("{prefix}indptr");
+    let dims = [("rows and one", Some(rows + 1))];
+    let mut before = 0;
+    let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
+    let starts = file.read_watched(&expected, job, |at, _, number| {
+        let start = number.below(u32::MAX).filter(|n| if at == 0 { *n == 0 } else { *n >= before });
+        before = start.ok_or_else(|| Misfit {
+            at: format!("number {at}"),
+            what: if at == 0 {
+                format!("the first row starts at {number}, expected 0")
+            } else {
+                format!("row {} ends at {number}, expected at least {before}, where it starts, and below 2^32", at - 1)
+            },
+        })?;
+        Ok(before as usize)
+    })?;
+    Ok(starts.values)
+}
+
+fn indices(file: &mut Npz, prefix: &str, cols: usize, entries: usize, job: &Job) -> Result<Vec<u32>, StageError> {
+    let member = format!("{prefix}indices");
+    let dims = [("entries", Some(entries))];
+    let bound = u32::try_from(cols).unwrap_or(u32::MAX);
+    let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
+    let indices = file.read_watched(&expected, job, |at, _, number| {
+        number.below(bound).ok_or_else(|| Misfit {
+            at: format!("entry {at}"),
+            what: format!("column {number} is outside the matrix, expected 0 to {}", bound - 1),
+        })
+    })?;
+    Ok(indices.values)
+}
+
+fn values(file: &mut Npz, prefix: &str, entries: usize, job: &Job) -> Result<Option<Vec<f32>>, StageError> {
+    let member = format!("{prefix}data");
+    if !file.has(&member) {
+        return Ok(None);
+    }
+    let dims = [("entries", Some(entries))];
+    let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Real };
+    let values = file.read_watched(&expected, job, |at, _, number| {
+        number.finite().ok_or_else(|| Misfit {
+            at: format!("entry {at}"),
+            what: format!("`{number}` is not a finite 32-bit number"),
+        })
+    })?;
+    Ok(Some(values.values))
+}
