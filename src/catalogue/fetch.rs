@@ -23,6 +23,8 @@ pub const SIZE_LIMIT: u64 = 8 << 30;
 const RETRIES: u32 = 3;
 /// How long to wait before the first repetition; doubled for each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// What a request must have brought to count as a success although it broke off.
+const GOOD_BIT: u64 = 1 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -193,8 +195,11 @@ impl Download<'_> {
                 Ended::Whole => return Ok(()),
                 Ended::StartOver if failures < RETRIES => failures += 1,
                 Ended::BrokeOff(why) if failures < RETRIES => {
-                    // A server that gets on a bit further each time is not given up.
-                    failures = if self.part_length() > have { 1 } else { failures + 1 };
+                    // A server that gets on a good bit further each time is not given up.
+                    if self.part_length() >= have.saturating_add(GOOD_BIT) {
+                        (failures, wait) = (0, FIRST_WAIT);
+                    }
+                    failures += 1;
                     self.watch.retrying(&why, wait);
                     self.sleep(wait)?;
                     wait *= 2;
@@ -257,7 +262,7 @@ impl Download<'_> {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Ok(Ended::BrokeOff(e.to_string())),
+                Err(e) => return Ok(Ended::BrokeOff(format!("the connection broke off after {at} bytes ({e})"))),
             };
             at = at.saturating_add(count as u64);
             if at > limit {
@@ -268,7 +273,7 @@ impl Download<'_> {
             self.watch.received(at);
         }
         if total.is_some_and(|total| at < total) {
-            return Ok(Ended::BrokeOff(format!("the connection ended after {at} bytes")));
+            return Ok(Ended::BrokeOff(format!("the connection broke off after {at} bytes")));
         }
         Ok(Ended::Whole)
     }

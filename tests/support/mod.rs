@@ -58,6 +58,7 @@ impl Project {
         command.args(args).current_dir(self.dir.path()).env("NO_COLOR", "1").env_remove("PPGNN_ARTIFACTS");
         command.env_remove("PPGNN_DATA_DIR");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env_remove("PPGNN_DATA_DIR").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
