@@ -9,19 +9,20 @@ mod heterophilous_npz;
 mod json;
 mod npz;
 pub mod npz_digest;
+mod ogb;
 pub(crate) mod per_class;
 mod pickle;
 mod planetoid;
+mod reading;
 mod source;
+mod sparse_npz;
 mod tables;
 #[cfg(test)]
 pub(crate) mod testing;
 mod text;
-pub use source::foreign;
-mod ogb;
-mod reading;
-mod sparse_npz;
 mod wiki_cs;
+
+pub use source::foreign;
 
 use crate::contract::{Job, StageError};
 use crate::kinds::Graph;
@@ -69,11 +70,11 @@ fn read<F: Format>(job: &Job) -> Result<Graph, StageError> {
 pub static FORMATS: &[FormatDef] = &[
     FormatDef::of::<csbm::Csbm>(),
     FormatDef::of::<geom_gcn::GeomGcn>(),
-    FormatDef::of::<heterophilous_npz::HeterophilousNpz>(),
-    FormatDef::of::<planetoid::Planetoid>(),
-    FormatDef::of::<tables::Tables>(),
-    FormatDef::of::<sparse_npz::SparseNpz>(),
     FormatDef::of::<graphsaint::GraphSaint>(),
-    FormatDef::of::<wiki_cs::WikiCs>(),
+    FormatDef::of::<heterophilous_npz::HeterophilousNpz>(),
     FormatDef::of::<ogb::Ogb>(),
+    FormatDef::of::<planetoid::Planetoid>(),
+    FormatDef::of::<sparse_npz::SparseNpz>(),
+    FormatDef::of::<tables::Tables>(),
+    FormatDef::of::<wiki_cs::WikiCs>(),
 ];

@@ -16,7 +16,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
-use super::npz::MEMBER_LIMIT;
+use super::reading::MEMBER_LIMIT;
 use super::source;
 use crate::contract::StageError;
 

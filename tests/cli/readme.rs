@@ -28,7 +28,12 @@ fn a_graph_of_ones_own_goes_from_two_files_to_a_table() {
     let (mut people, mut links) = (String::from("id,label,age,posts,score\n"), String::from("source,target\n"));
     for i in 0..60 {
         let (colour, lean) = if i % 2 == 0 { ("blue", 1.0) } else { ("red", -1.0) };
-        people += &format!("p{i},{colour},{},{},{}\n", 20 + i * 7 % 40, i * 13 % 17, lean * 0.3 + f64::from(i * 31 % 11) / 10.0);
+        people += &format!(
+            "p{i},{colour},{},{},{}\n",
+            20 + i * 7 % 40,
+            i * 13 % 17,
+            lean * 0.3 + f64::from(i * 31 % 11) / 10.0
+        );
         links += &format!("p{i},p{}\np{i},p{}\np{i},p{}\n", (i + 2) % 60, (i + 14) % 60, (i * 5 + 3) % 60);
     }
     let project = Project::new().file("mine.yaml", &pipeline).file("people.csv", &people).file("links.csv", &links);

@@ -29,8 +29,7 @@ fn every_data_set_that_is_here_loads_by_name_with_the_counts_of_its_publisher() 
     let (project, data) = (Project::new(), data.display().to_string());
     for (name, expected) in COUNTS {
         let counts = &describe(&project, &data, name)["description"]["counts"];
-        let fields =
-            ["nodes", "features", "classes", "edges-distinct", "self-loops", "edges-undirected", "splits"];
+        let fields = ["nodes", "features", "classes", "edges-distinct", "self-loops", "edges-undirected", "splits"];
         assert_eq!(fields.map(|f| counts[f].as_u64().unwrap()), expected, "{name}");
     }
 }
