@@ -115,7 +115,10 @@ impl FetchError {
                 Some("open the address in a browser: the file may have moved, or want a confirmation")
             }
             Self::Status { .. } => Some("the file may have moved: see the page of the publisher"),
-            Self::Connection { .. } => Some("say `ppgnn data fetch` again to continue where it broke off"),
+            Self::Connection { .. } => Some(
+                "say the same again to continue where it broke off; for a machine without a network, fetch the files \
+                 on another one and `ppgnn data import` them",
+            ),
             _ => None,
         }
     }

@@ -366,6 +366,17 @@ fn one_failure_does_not_stop_the_others() {
 }
 
 #[test]
+fn the_rest_of_a_data_set_is_not_waited_for_where_nobody_answers() {
+    // Nobody listens at a port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = |name: &str| format!("  {name}: {{ url: \"http://127.0.0.1:{port}/{name}\" }}\n");
+    let project = project(&(file("a.txt") + &file("b.txt")));
+    let json = project.run(&["data", "fetch", "small", "--json"]).exit(4).says("`ppgnn data import` them").json();
+    let states: Vec<_> = json["datasets"][0]["files"].as_array().unwrap().iter().map(|f| f["state"].clone()).collect();
+    assert_eq!(states, ["failed", "not tried"]);
+}
+
+#[test]
 fn a_data_set_without_addresses_says_what_to_do_by_hand() {
     let project = Project::new();
     let finished =

@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
 /// Fetches what is missing of one data set.
 fn one(manifest: &Manifest, shelf: &Shelf, cancel: &AtomicBool) -> Outcome {
     let mut outcome = Outcome { fetched: 0, bytes: 0, here: 0, failed: Vec::new(), files: Vec::new() };
-    let mut without_address = Vec::new();
+    let (mut without_address, mut unreachable) = (Vec::new(), false);
     for file in &manifest.files {
         if cancel.load(Ordering::SeqCst) {
             break;
@@ -107,6 +107,10 @@ fn one(manifest: &Manifest, shelf: &Shelf, cancel: &AtomicBool) -> Outcome {
         if file.urls.is_empty() {
             without_address.push(file);
             outcome.files.push(json!({"file": file.path, "state": "no address"}));
+            continue;
+        }
+        if unreachable {
+            outcome.files.push(json!({"file": file.path, "state": "not tried"}));
             continue;
         }
         let shown = Shown::new(&title(manifest, file));
@@ -124,6 +128,8 @@ fn one(manifest: &Manifest, shelf: &Shelf, cancel: &AtomicBool) -> Outcome {
                 outcome.files.push(json!({"file": file.path, "state": "interrupted"}));
             }
             Err(error) => {
+                // Waiting as long for each further file would help nobody.
+                unreachable = matches!(error, FetchError::Connection { .. });
                 let hint = error.hint().map(|h| format!("\n    hint: {h}")).unwrap_or_default();
                 outcome.files.push(json!({"file": file.path, "state": "failed", "error": error.to_string()}));
                 outcome.failed.push((title(manifest, file), format!("{error}{hint}")));
