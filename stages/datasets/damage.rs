@@ -34,9 +34,11 @@ fn apply(files: &mut [Vec<u8>], &(how, file, at, much, with): &Damage) {
     }
 }
 
-/// Reads `cases` damaged versions of the files, always the same ones. Returns how many were graphs still.
+/// Reads `cases` damaged versions of the files (or `PROPTEST_CASES`, if that is more), always the same ones. Returns how
+/// many were graphs still.
 pub(crate) fn survive(cases: u32, valid: &[&[u8]], read: impl Fn(&[Vec<u8>]) -> Result<Graph, StageError>) -> u32 {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let config = Config::default();
+    let config = Config { cases: cases.max(config.cases), failure_persistence: None, ..config };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let accepted = Cell::new(0);
     let damages = prop::collection::vec((0u8..6, any::<u8>(), any::<u16>(), any::<u16>(), any::<u8>()), 1..4);

@@ -18,6 +18,7 @@
 //!
 //! Features are kept sparse if less than a quarter of them is not zero, else dense; both hold the same numbers.
 
+mod pages;
 mod parquet;
 mod table;
 #[cfg(test)]

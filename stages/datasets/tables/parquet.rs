@@ -1,7 +1,7 @@
 //! Tables in Parquet form. Only the columns that are used are read.
 //!
-//! The decoder is polars. It trusts files more than we do, so what a file claims is compared with its size first, and
-//! a panic inside the decoder is a damaged file.
+//! The decoder is polars. It trusts files more than we do, so what a file claims is compared with its size first (the
+//! headers of pages in [`pages`]), and a panic inside the decoder is a damaged file.
 
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -15,6 +15,7 @@ use polars::prelude::{
     SerReader, StringChunked,
 };
 
+use super::pages;
 use super::table::{Row, Wanted};
 use crate::contract::{Job, StageError};
 
@@ -28,7 +29,8 @@ const ROWS_A_BYTE: usize = 4096;
 /// An open table.
 pub struct Parquet {
     path: PathBuf,
-    reader: ParquetReader<Cursor<Vec<u8>>>,
+    bytes: Arc<[u8]>,
+    reader: ParquetReader<Cursor<Arc<[u8]>>>,
     columns: Vec<String>,
     types: Vec<ArrowDataType>,
     most_rows: usize,
@@ -62,9 +64,10 @@ impl Parquet {
         if !bytes.ends_with(b"PAR1") {
             return Err(damaged(path, "is cut off: a Parquet file ends with `PAR1`"));
         }
+        let bytes: Arc<[u8]> = bytes.into();
         let most_rows = bytes.len().saturating_mul(ROWS_A_BYTE);
         let (reader, schema) = guarded(path, || {
-            let mut reader = ParquetReader::new(Cursor::new(bytes)).read_parallel(ParallelStrategy::None);
+            let mut reader = ParquetReader::new(Cursor::new(bytes.clone())).read_parallel(ParallelStrategy::None);
             // Without the notes of the writing library, the types are those of the file itself: a categorical column
             // is text.
             let mut metadata = Arc::unwrap_or_clone(reader.get_metadata()?.clone());
@@ -75,7 +78,7 @@ impl Parquet {
         })?;
         let columns = schema.iter_names().map(ToString::to_string).collect();
         let types = schema.iter_values().map(|field| field.dtype.clone()).collect();
-        Ok(Self { path: path.to_owned(), reader, columns, types, most_rows })
+        Ok(Self { path: path.to_owned(), bytes, reader, columns, types, most_rows })
     }
 
     /// Returns where it is.
@@ -109,6 +112,9 @@ impl Parquet {
         if rows > self.most_rows || rows.saturating_mul(used.len()) > VALUE_LIMIT {
             return Err(StageError::data(self.path.display(), format!("claims {rows} rows, which is too many")));
         }
+        for at in &used {
+            self.check_pages(*at, rows)?;
+        }
         let Self { path, reader, columns, .. } = self;
         let name = |at: usize| columns.get(at).cloned().unwrap_or_default();
         let frame = guarded(&path, || reader.with_columns(Some(used.iter().map(|at| name(*at)).collect())).finish())?;
@@ -139,6 +145,26 @@ impl Parquet {
             each(&Row::new(&path, place, &fields, &values))?;
             if at % 4096 == 0 {
                 job.check_cancelled()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what the pages of a column cannot hold.
+    fn check_pages(&mut self, at: usize, rows: usize) -> Result<(), StageError> {
+        let Some(name) = self.columns.get(at) else { return Ok(()) };
+        let metadata = guarded(&self.path, || self.reader.get_metadata().cloned())?;
+        let mut left = rows;
+        for group in &metadata.row_groups {
+            left = left
+                .checked_sub(group.num_rows())
+                .ok_or_else(|| damaged(&self.path, format!("claims {rows} rows, but more in its groups of rows")))?;
+            for column in group.columns_under_root_iter(name).into_iter().flatten() {
+                let range = guarded(&self.path, || Ok(column.byte_range()))?;
+                let range = usize::try_from(range.start).unwrap_or(usize::MAX)..usize::try_from(range.end).unwrap_or(0);
+                let checked = self.bytes.get(range).ok_or("is beyond the end of the file");
+                let checked = checked.and_then(|bytes| pages::check(bytes, group.num_rows()));
+                checked.map_err(|what| damaged(&self.path, format!("column `{name}` {what}")))?;
             }
         }
         Ok(())

@@ -425,7 +425,7 @@ fn a_packed_table_that_is_cut_off_says_so() {
 fn damaged_text_gives_a_sound_graph_or_an_error() {
     let files = [EDGES.as_bytes(), NODES.as_bytes()];
     let accepted = damage::survive(10_000, &files, |files| parse(&params(), &files[0], &files[1]));
-    assert!((500..9500).contains(&accepted), "{accepted}");
+    assert!(accepted > 500, "{accepted}");
 }
 
 #[test]
