@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan kill-loop lapack clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-load kill-loop lapack clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -25,6 +25,9 @@ quickstart: ## Run the quick start
 
 bench-plan: ## Time planning of 1 000, 10 000 and 100 000 nodes
 	cargo bench --bench plan
+
+bench-load: ## Time and peak memory of loading generated files of full size (OGBN-arXiv, Flickr, Wiki-CS, Cora-Full)
+	cargo bench -p ppgnn-stages --bench load
 
 kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture
