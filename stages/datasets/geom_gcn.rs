@@ -21,11 +21,10 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::npz::{Expected, Misfit, Npz, Number, Numbers};
 use super::text::{Lines, number, shown};
-use super::{Format, source};
+use super::{Format, masks, source};
 use crate::contract::{Job, StageError};
-use crate::kinds::{Features, Graph, Part, Splits};
+use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
 use crate::params::{self, FilePath};
 
@@ -33,7 +32,6 @@ use crate::params::{self, FilePath};
 const MOST_CLASSES: u32 = 1 << 16;
 /// The most features; a larger index is taken for a mistake, because models have weights for every feature below it.
 const MOST_FEATURES: u32 = 1 << 24;
-const MASKS: [(&str, Part); 3] = [("train_mask", Part::Train), ("val_mask", Part::Val), ("test_mask", Part::Test)];
 
 /// Parameters of `geom-gcn`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -81,12 +79,7 @@ impl Format for GeomGcn {
         let nodes = nodes(&mut open(&params.nodes.0, "a list of nodes")?, params.layout, params.features, job)?;
         let n = nodes.labels.len();
         let edges = edges(&mut open(&params.edges.0, "a list of edges")?, n, job)?;
-        let mut parts = Vec::new();
-        for path in &params.splits {
-            job.check_cancelled()?;
-            parts.push(split(&path.0, n)?);
-        }
-        let masks = (!parts.is_empty()).then_some(Splits { parts });
+        let masks = masks::of_files(&params.splits, n)?;
         let classes = nodes.labels.iter().max().map_or(0, |most| *most as usize + 1);
         let features = Features::Sparse(nodes.features);
         Ok(Graph { edges, features, labels: nodes.labels, classes, unlabelled: Vec::new(), masks })
@@ -291,31 +284,6 @@ fn edges<R: BufRead>(lines: &mut Lines<R>, nodes: usize, job: &Job) -> Result<Ve
         }
     }
     Ok(edges)
-}
-
-/// Reads the masks of one split.
-///
-/// # Errors
-/// When the file or a member is not as expected, or a node is in two parts.
-pub(super) fn split(path: &Path, nodes: usize) -> Result<Vec<Part>, StageError> {
-    let mut file = Npz::open(path)?;
-    let mut parts = source::PartsBuilder::new(nodes);
-    for (member, part) in MASKS {
-        let dims = [("nodes", Some(nodes))];
-        file.read(&Expected { member, dims: &dims, numbers: Numbers::Truth }, |node, _, truth| {
-            let misfit = |what| Misfit { at: format!("node {node}"), what };
-            match truth {
-                Number::Whole(0) => Ok(()),
-                Number::Whole(1) => parts.put(node, part).map_err(|other| {
-                    let other = MASKS.iter().find(|(_, p)| *p == other).map_or("", |(name, _)| name);
-                    misfit(format!("is in `{other}` as well, expected one part a node"))
-                }),
-                Number::Whole(other) => Err(misfit(format!("`{other}` is not a truth value, expected 0 or 1"))),
-                Number::Float(other) => Err(misfit(format!("`{other}` is not a truth value, expected 0 or 1"))),
-            }
-        })?;
-    }
-    Ok(parts.finish())
 }
 
 /// Splits a line at its tabs into exactly `N` fields.

@@ -7,6 +7,7 @@ mod geom_gcn;
 mod graphsaint;
 mod heterophilous_npz;
 mod json;
+mod masks;
 mod npz;
 pub mod npz_digest;
 mod ogb;

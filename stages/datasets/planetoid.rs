@@ -24,11 +24,10 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::npz::{Expected, Misfit, Npz, Number, Numbers};
-use super::source::PartsBuilder;
-use super::{Format, pickle, source};
+use super::npz::{Misfit, Number};
+use super::{Format, masks, pickle, source};
 use crate::contract::{Job, StageError};
-use crate::kinds::{Features, Graph, Part, Splits};
+use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
 use crate::params::{self, FilePath};
 
@@ -36,7 +35,6 @@ use crate::params::{self, FilePath};
 const INDEX_LIMIT: u64 = 1 << 28;
 /// The most classes; more columns are taken for a mistake.
 const MOST_CLASSES: usize = 1 << 16;
-const MASKS: [(&str, Part); 3] = [("train_mask", Part::Train), ("val_mask", Part::Val), ("test_mask", Part::Test)];
 
 /// Parameters of `planetoid`. Files count by their content, not by their paths.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -96,7 +94,7 @@ impl Format for Planetoid {
         let nodes = tests.iter().max().map_or(known.labels.len(), |most| most + 1);
         let edges = edges(&params.graph.0, nodes)?;
         job.check_cancelled()?;
-        let masks = if params.splits.is_empty() { None } else { Some(masks(&params.splits, nodes)?) };
+        let masks = masks::of_files(&params.splits, nodes)?;
         let (features, labels) = assemble(&known, &tested, &tests, nodes);
         let unlabelled = (0u32..).zip(&labels).filter(|(_, label)| label.is_none()).map(|(node, _)| node).collect();
         let features = features.ok_or_else(|| StageError::data(params.allx.0.display(), "rows do not fit together"))?;
@@ -250,28 +248,4 @@ fn assemble(known: &Rows, tested: &Rows, tests: &[usize], nodes: usize) -> (Opti
         labels.push(row.and_then(|(rows, i)| rows.labels[i]));
     }
     (Csr::rectangular(nodes, known.features.cols(), indptr, indices, values), labels)
-}
-
-/// Reads the masks of Geom-GCN, one file a split.
-fn masks(files: &[FilePath], nodes: usize) -> Result<Splits, StageError> {
-    let split = |path: &FilePath| {
-        let mut file = Npz::open(&path.0)?;
-        let mut parts = PartsBuilder::new(nodes);
-        for (member, part) in MASKS {
-            let expected = Expected { member, dims: &[("nodes", Some(nodes))], numbers: Numbers::Truth };
-            file.read(&expected, |node, _, flag| {
-                let misfit = |what| Misfit { at: format!("node {node}"), what };
-                match flag {
-                    Number::Whole(0) => Ok(()),
-                    Number::Whole(1) => parts.put(node, part).map_err(|other| {
-                        let other = MASKS.iter().find(|(_, p)| *p == other).map_or("", |(name, _)| name);
-                        misfit(format!("is in `{other}` as well, expected one part a node"))
-                    }),
-                    _ => Err(misfit(format!("`{}` is not a truth value, expected 0 or 1", pickle::shown(flag)))),
-                }
-            })?;
-        }
-        Ok(parts.finish())
-    };
-    Ok(Splits { parts: files.iter().map(split).collect::<Result<_, StageError>>()? })
 }

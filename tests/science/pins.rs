@@ -25,8 +25,10 @@ struct Pinned {
 fn run() -> Pinned {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let project = Project::new();
-    for name in ["pins.yaml", "graph.npz"] {
-        project.write(name, std::fs::read(fixtures.join(name)).unwrap());
+    let formats = files(&fixtures.join("formats"));
+    for path in formats.into_iter().chain(["pins.yaml", "graph.npz"].map(|name| fixtures.join(name))) {
+        let name = path.strip_prefix(&fixtures).unwrap().to_str().unwrap().to_owned();
+        project.write(&name, std::fs::read(&path).unwrap());
     }
     project.run(&["run", "pins.yaml"]).exit(0);
     let plan = project.run(&["plan", "pins.yaml", "--json"]).exit(0).json();
@@ -130,6 +132,27 @@ fn every_stage_model_and_format_gives_its_pinned_bytes() {
     } else {
         eprintln!("no pins for this numeric profile; comparing losses to three digits");
         assert_eq!(losses, read(&rounded), "{ADVICE}");
+    }
+}
+
+#[test]
+fn one_graph_is_the_same_in_every_format() {
+    use ppgnn_stages::contract::Artifact;
+    use ppgnn_stages::kinds::Graph;
+    let pinned = run();
+    let nodes = pinned.plan["nodes"].as_array().unwrap();
+    let graph = |name: &str| {
+        let node = nodes.iter().find(|n| n["id"] == format!("load/{name}")).unwrap();
+        Graph::load(&pinned.dir(node)).unwrap()
+    };
+    let first = graph("heterophilous");
+    for name in ["geom-gcn", "graphsaint", "ogb", "planetoid", "sparse-npz", "tables", "wiki-cs"] {
+        let other = graph(name);
+        assert_eq!((&other.edges, &other.labels, other.classes), (&first.edges, &first.labels, 3), "{name}");
+        assert_eq!(other.features.to_dense(), first.features.to_dense(), "{name}");
+        if name != "sparse-npz" {
+            assert_eq!(other.masks, first.masks, "{name}");
+        }
     }
 }
 
