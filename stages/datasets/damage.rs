@@ -34,8 +34,8 @@ fn apply(files: &mut [Vec<u8>], &(how, file, at, much, with): &Damage) {
     }
 }
 
-/// Reads `cases` damaged versions of the files (or `PROPTEST_CASES`, if that is more), always the same ones. Returns how
-/// many were graphs still.
+/// Reads `cases` damaged versions of the files (or `PROPTEST_CASES`, if that is more), always the same ones. Returns
+/// how many were graphs still.
 pub(crate) fn survive(cases: u32, valid: &[&[u8]], read: impl Fn(&[Vec<u8>]) -> Result<Graph, StageError>) -> u32 {
     let config = Config::default();
     let config = Config { cases: cases.max(config.cases), failure_persistence: None, ..config };
