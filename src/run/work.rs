@@ -200,9 +200,13 @@ impl ProgressSink for Forward<'_> {
 /// Looks again at the files outside the store that a stage has read: the key was made from what they held at planning.
 fn changed_file(node: &Node) -> Option<Failure> {
     let digests = FileDigests::default();
-    let changed = node.params.files().find(|(param, path)| {
-        let planned = node.ingredients.params.get(*param).and_then(|digest| digest.get("blake3"));
-        digests.digest(path).ok().as_deref() != planned.and_then(Value::as_str)
+    let planned = |param: &str| match node.ingredients.params.get(param) {
+        Some(Value::Array(several)) => several.clone(),
+        one => one.cloned().into_iter().collect(),
+    };
+    let changed = node.params.files().find(|(param, path)| match digests.digest(path) {
+        Ok(digest) => !planned(param).iter().any(|d| d.get("blake3").and_then(Value::as_str) == Some(&digest)),
+        Err(_) => true,
     });
     changed.map(|(_, path)| Failure {
         kind: FailureKind::Data,

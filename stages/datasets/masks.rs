@@ -9,7 +9,8 @@ use crate::contract::StageError;
 use crate::kinds::{Part, Splits};
 use crate::params::FilePath;
 
-const MASKS: [(&str, Part); 3] = [("train_mask", Part::Train), ("val_mask", Part::Val), ("test_mask", Part::Test)];
+pub(super) const MASKS: [(&str, Part); 3] =
+    [("train_mask", Part::Train), ("val_mask", Part::Val), ("test_mask", Part::Test)];
 
 /// Reads the splits of some files; none if there are no files.
 ///

@@ -6,6 +6,7 @@ use npyz::WriterBuilder;
 use super::*;
 use crate::datasets::damage;
 use crate::datasets::testing::{real_data, with_job};
+use crate::kinds::Part;
 
 const EDGES: &str = "node_id\tnode_id\n0\t1\n2\t1\n2\t1\n1\t1\n";
 const NODES: &str = "node_id\tfeature\tlabel\n2\t0,0,1,0\t3\n0\t1,0,0,0.5\t0\n1\t0,0,0,0\t1\n";

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::datasets::pickle::tests::{pickled_array, pickled_lists, pickled_sparse};
 use crate::datasets::testing::{real_data, with_job};
+use crate::kinds::Part;
 
 type Files = BTreeMap<&'static str, Vec<u8>>;
 
@@ -135,7 +136,7 @@ fn npz(masks: [&[u8]; 3]) -> Vec<u8> {
 
     use npyz::WriterBuilder;
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    for ((name, _), mask) in MASKS.iter().zip(masks) {
+    for ((name, _), mask) in masks::MASKS.iter().zip(masks) {
         zip.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
         let mut bytes = std::io::Cursor::new(Vec::new());
         let options = npyz::WriteOptions::new().default_dtype().shape(&[mask.len() as u64]);
