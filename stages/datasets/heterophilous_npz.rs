@@ -213,7 +213,7 @@ mod tests {
             ("node_features", npy(&[3, 0], &[0f32; 0]), ": has no features, expected at least one"),
             ("node_labels", npy(&[3], &[0i64, -1, 0]), ", node 1: label -1 is not a class, expected 0 to 65535"),
             ("node_labels", npy(&[3], &[0i64, 0, 1 << 40]), ", node 2: label 1099511627776 is not a class"),
-            ("node_labels", npy(&[3], &[0f32, 0.0, 1.0]), ": has type `'<f4'`, expected whole numbers"),
+            ("node_labels", npy(&[3], &[0f32, 0.0, 1.0]), ": has type `<f4`, expected whole numbers"),
             ("node_labels", npy(&[0], &[0i64; 0]), ": has no nodes, expected at least one"),
             ("edges", npy(&[2, 2], &[0i64, 1, 3, 1]), ", edge 1: endpoint 3 is not a node, expected 0 to 2"),
             ("edges", npy(&[1, 2], &[0i64, -1]), ", edge 0: endpoint -1 is not a node"),

@@ -7,22 +7,23 @@
 //! [`csr`] reads SciPy's compressed sparse rows, [`read_npy`] an array that is a file of its own.
 
 pub mod csr;
+mod header;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use npyz::{DType, NpyFile, NpyHeader, Order, TypeChar};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
+use self::header::Header;
 use super::reading::{MEMBER_LIMIT, MOST_CLASSES, Steps};
 use super::source;
 use crate::contract::{Job, StageError};
 
-/// The longest `.npy` header; those of plain arrays have 128 bytes.
-const HEADER_LIMIT: usize = 4096;
+/// How many bytes of numbers are decoded at once; a multiple of every number's size.
+const CHUNK: usize = 1 << 16;
 
 /// An open `.npz` file.
 pub struct Npz {
@@ -68,11 +69,11 @@ impl Numbers {
             Self::Truth => "truth values (bool or u1)",
         }
     }
-    fn allow(self, kind: TypeChar) -> bool {
+    fn allow(self, kind: char) -> bool {
         match kind {
-            TypeChar::Float => self == Self::Real,
-            TypeChar::Bool => self != Self::Whole,
-            TypeChar::Int | TypeChar::Uint => true,
+            'f' => self == Self::Real,
+            'b' => self != Self::Whole,
+            'i' | 'u' => true,
             _ => false,
         }
     }
@@ -208,10 +209,9 @@ impl Npz {
     /// When there is no such member, or it is not text.
     pub fn word(&mut self, member: &str) -> Result<String, StageError> {
         let (place, mut reader) = self.member(member)?;
-        let header = header(&mut reader).map_err(|what| StageError::data(&place, what))?;
-        let text = matches!(&header.dtype(), DType::Plain(t) if matches!(t.type_char(), TypeChar::ByteStr | TypeChar::UnicodeStr));
-        if !text {
-            return Err(StageError::data(place, format!("has type `{}`, expected text", header.dtype().descr())));
+        let header = Header::read(&mut reader).map_err(|what| StageError::data(&place, what))?;
+        if !matches!(header.kind, 'S' | 'U') {
+            return Err(StageError::data(place, format!("has type `{}`, expected text", header.descr)));
         }
         // Padding and, in wide text, the upper bytes of plain letters are zero.
         let mut bytes = Vec::new();
@@ -273,10 +273,10 @@ fn array<T: Copy>(
     convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
 ) -> Result<Array<T>, StageError> {
     let damaged = |what: String| StageError::data(place, what);
-    let header = header(reader).map_err(damaged)?;
+    let header = Header::read(reader).map_err(damaged)?;
     let shape = fitting_shape(&header, expected, size_of::<T>()).map_err(damaged)?;
     let mut steps = job.map(|job| Steps::new(job, header.len(), expected.member));
-    let values = stream(header, &mut *reader, &shape, &mut steps, convert).map_err(|fault| match fault {
+    let values = stream(&header, reader, &shape, &mut steps, convert).map_err(|fault| match fault {
         Fault::Damaged(what) => damaged(what),
         Fault::Misfit(m) => StageError::data(format!("{place}, {}", m.at), m.what),
         Fault::Stopped(error) => error,
@@ -302,71 +302,30 @@ pub fn damaged_zip(path: &Path, expected: &str, error: &zip::result::ZipError) -
     source::foreign(path, expected).unwrap_or(other)
 }
 
-/// Reads the header of an array, after looking at its bytes so that the parser meets nothing that could make it
-/// allocate, overflow or recurse.
-fn header(reader: &mut impl Read) -> Result<NpyHeader, String> {
-    let not_npy = |_| "is cut off, expected a NumPy array".to_owned();
-    let mut bytes = vec![0; 10];
-    reader.read_exact(&mut bytes).map_err(not_npy)?;
-    if !bytes.starts_with(b"\x93NUMPY") {
-        return Err("is not a NumPy array".into());
+fn fitting_shape(header: &Header, expected: &Expected, size: usize) -> Result<Vec<usize>, String> {
+    if !expected.numbers.allow(header.kind) {
+        return Err(format!("has type `{}`, expected {}", header.descr, expected.numbers.about()));
     }
-    let mut length = usize::from(bytes[8]) | usize::from(bytes[9]) << 8;
-    if bytes[6] != 1 {
-        let mut more = [0; 2];
-        reader.read_exact(&mut more).map_err(not_npy)?;
-        bytes.extend_from_slice(&more);
-        length |= usize::from(more[0]) << 16 | usize::from(more[1]) << 24;
-    }
-    if length > HEADER_LIMIT {
-        return Err(format!("has a header of {length} bytes, expected at most {HEADER_LIMIT}"));
-    }
-    let start = bytes.len();
-    bytes.resize(start + length, 0);
-    reader.read_exact(&mut bytes[start..]).map_err(not_npy)?;
-    // Only structured types have lists, and only hostile headers are deep.
-    let text = &bytes[start..];
-    let opened = text.iter().filter(|b| b"({[".contains(b)).count();
-    if text.contains(&b'[') || opened > 4 {
-        return Err("has a structured number type, expected plain numbers".into());
-    }
-    let product = text
-        .split(|b| !b.is_ascii_digit())
-        .filter(|digits| !digits.is_empty())
-        .map(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok())
-        .try_fold(1u64, |product, number| product.checked_mul(number?.max(1)));
-    if product.is_none_or(|p| p > i64::MAX as u64) {
-        return Err("has a shape that is too large".into());
-    }
-    NpyHeader::from_reader(&bytes[..]).map_err(|e| format!("has an unreadable header: {e}"))
-}
-
-fn fitting_shape(header: &NpyHeader, expected: &Expected, size: usize) -> Result<Vec<usize>, String> {
-    let dtype = header.dtype();
-    let scalar = match &dtype {
-        DType::Plain(scalar) if expected.numbers.allow(scalar.type_char()) => scalar,
-        _ => return Err(format!("has type `{}`, expected {}", dtype.descr(), expected.numbers.about())),
-    };
     let wanted = expected.dims.iter().map(|(name, size)| match size {
         Some(size) => format!("{name} ({size})"),
         None => (*name).to_owned(),
     });
     let misshapen = || {
         let wanted: Vec<_> = wanted.clone().collect();
-        format!("has shape {:?}, expected {}", header.shape(), wanted.join(" × "))
+        format!("has shape {:?}, expected {}", header.shape, wanted.join(" × "))
     };
-    if header.shape().len() != expected.dims.len() {
+    if header.shape.len() != expected.dims.len() {
         return Err(misshapen());
     }
     let mut shape = Vec::new();
-    for (found, (_, size)) in header.shape().iter().zip(expected.dims) {
+    for (found, (_, size)) in header.shape.iter().zip(expected.dims) {
         let found = usize::try_from(*found).map_err(|_| misshapen())?;
         if size.is_some_and(|s| s != found) {
             return Err(misshapen());
         }
         shape.push(found);
     }
-    let bytes = header.len().saturating_mul(scalar.num_bytes().unwrap_or(1).max(size) as u64);
+    let bytes = header.len().saturating_mul(header.size.max(size) as u64);
     if bytes > MEMBER_LIMIT {
         return Err(format!("holds {bytes} bytes, expected at most {MEMBER_LIMIT}"));
     }
@@ -381,57 +340,88 @@ enum Fault {
 
 /// Decodes all numbers, whatever their stored type, into row-major order.
 fn stream<T: Copy>(
-    header: NpyHeader,
-    reader: impl Read,
+    header: &Header,
+    reader: &mut impl Read,
     shape: &[usize],
     steps: &mut Option<Steps>,
     convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
 ) -> Result<Vec<T>, Fault> {
-    let DType::Plain(scalar) = header.dtype() else { return Ok(Vec::new()) };
-    let file = NpyFile::with_header(header, reader);
-    match (scalar.type_char(), scalar.size_field()) {
-        (TypeChar::Float, 4) => decode::<f32, T>(file, shape, steps, |x| Number::Float(f64::from(x)), convert),
-        (TypeChar::Float, 8) => decode::<f64, T>(file, shape, steps, Number::Float, convert),
-        (TypeChar::Int, 1) => decode::<i8, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Int, 2) => decode::<i16, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Int, 4) => decode::<i32, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Int, 8) => decode::<i64, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Uint, 1) => decode::<u8, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Uint, 2) => decode::<u16, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Uint, 4) => decode::<u32, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Uint, 8) => decode::<u64, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        (TypeChar::Bool, _) => decode::<bool, T>(file, shape, steps, |x| Number::Whole(x.into()), convert),
-        _ => Err(Fault::Damaged(format!("has type `{scalar}`, which is not supported"))),
+    let source = Source { header, reader, shape };
+    match (header.kind, header.size) {
+        ('f', 4) => source.decode(steps, |b| Number::Float(f32::from_le_bytes(b).into()), convert),
+        ('f', 8) => source.decode(steps, |b| Number::Float(f64::from_le_bytes(b)), convert),
+        ('i', 1) => source.decode(steps, |b| Number::Whole(i8::from_le_bytes(b).into()), convert),
+        ('i', 2) => source.decode(steps, |b| Number::Whole(i16::from_le_bytes(b).into()), convert),
+        ('i', 4) => source.decode(steps, |b| Number::Whole(i32::from_le_bytes(b).into()), convert),
+        ('i', 8) => source.decode(steps, |b| Number::Whole(i64::from_le_bytes(b).into()), convert),
+        ('u' | 'b', 1) => source.decode(steps, |b| Number::Whole(u8::from_le_bytes(b).into()), convert),
+        ('u', 2) => source.decode(steps, |b| Number::Whole(u16::from_le_bytes(b).into()), convert),
+        ('u', 4) => source.decode(steps, |b| Number::Whole(u32::from_le_bytes(b).into()), convert),
+        ('u', 8) => source.decode(steps, |b| Number::Whole(u64::from_le_bytes(b).into()), convert),
+        _ => Err(Fault::Damaged(format!("has type `{}`, which is not supported", header.descr))),
     }
 }
 
-fn decode<S: npyz::Deserialize, T: Copy>(
-    file: NpyFile<impl Read>,
-    shape: &[usize],
-    steps: &mut Option<Steps>,
-    number: impl Fn(S) -> Number,
-    mut convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
-) -> Result<Vec<T>, Fault> {
-    let (rows, columns) = (shape.first().copied().unwrap_or(1), shape.get(1).copied().unwrap_or(1));
-    let by_column = file.order() == Order::Fortran;
-    let data = file.data::<S>().map_err(|e| Fault::Damaged(format!("has an unexpected type: {e}")))?;
-    let total = rows * columns;
-    let mut values = Vec::new();
-    let (mut row, mut column) = (0, 0);
-    for (at, item) in data.enumerate() {
-        steps.as_mut().map_or(Ok(()), |steps| steps.add(1)).map_err(Fault::Stopped)?;
-        let item = item.map_err(|e| Fault::Damaged(format!("ends or breaks at number {at} of {total}: {e}")))?;
-        values.push(convert(row, column, number(item)).map_err(Fault::Misfit)?);
-        let (quick, length, slow) =
-            if by_column { (&mut row, rows, &mut column) } else { (&mut column, columns, &mut row) };
-        *quick += 1;
-        if *quick == length {
-            (*quick, *slow) = (0, *slow + 1);
+/// Where numbers come from, once their shape is known to fit.
+struct Source<'s, R> {
+    header: &'s Header,
+    reader: &'s mut R,
+    shape: &'s [usize],
+}
+
+impl<R: Read> Source<'_, R> {
+    fn decode<const N: usize, T: Copy>(
+        self,
+        steps: &mut Option<Steps>,
+        number: impl Fn([u8; N]) -> Number,
+        mut convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    ) -> Result<Vec<T>, Fault> {
+        let (rows, columns) = (self.shape.first().copied().unwrap_or(1), self.shape.get(1).copied().unwrap_or(1));
+        let (total, by_column) = (rows * columns, self.header.by_column);
+        let mut values = Vec::new();
+        let (mut row, mut column) = (0, 0);
+        let mut buffer = vec![0; CHUNK.min(total.saturating_mul(N))];
+        while values.len() < total {
+            let wanted = CHUNK.min((total - values.len()) * N);
+            let (read, error) = fill(self.reader, &mut buffer[..wanted]);
+            let (chunk, _) = buffer[..read].as_chunks::<N>();
+            steps.as_mut().map_or(Ok(()), |steps| steps.add(chunk.len() as u64)).map_err(Fault::Stopped)?;
+            for bytes in chunk {
+                let mut bytes = *bytes;
+                if self.header.big_endian {
+                    bytes.reverse();
+                }
+                values.push(convert(row, column, number(bytes)).map_err(Fault::Misfit)?);
+                let (quick, length, slow) =
+                    if by_column { (&mut row, rows, &mut column) } else { (&mut column, columns, &mut row) };
+                *quick += 1;
+                if *quick == length {
+                    (*quick, *slow) = (0, *slow + 1);
+                }
+            }
+            if read < wanted {
+                let why = error.map_or("unexpected end".into(), |e| e.to_string());
+                return Err(Fault::Damaged(format!("ends or breaks at number {} of {total}: {why}", values.len())));
+            }
+        }
+        if by_column && columns > 1 {
+            let stored = values;
+            values = (0..total).map(|at| stored[at % columns * rows + at / columns]).collect();
+        }
+        Ok(values)
+    }
+}
+
+/// Reads until the buffer is full, the reader ends or it fails.
+fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<io::Error>) {
+    let mut read = 0;
+    while read < buffer.len() {
+        match reader.read(&mut buffer[read..]) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return (read, Some(e)),
         }
     }
-    if by_column && columns > 1 {
-        let stored = values;
-        values = (0..total).map(|at| stored[at % columns * rows + at / columns]).collect();
-    }
-    Ok(values)
+    (read, None)
 }

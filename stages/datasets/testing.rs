@@ -52,6 +52,12 @@ pub(crate) fn after_name(error: &StageError, name: &str) -> String {
     text.split_once(name).unwrap_or_else(|| panic!("no `{name}` in: {text}")).1.to_owned()
 }
 
+/// A message about JSON without the column, which is where the parser noticed, not where the problem is.
+pub(crate) fn without_column(text: &str) -> String {
+    let Some((before, after)) = text.split_once(", column ") else { return text.to_owned() };
+    format!("{before}{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
 /// What no reader may get wrong, whatever it was given.
 pub(crate) fn assert_consistent(graph: &Graph) {
     let n = graph.labels.len();

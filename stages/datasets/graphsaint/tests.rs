@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::datasets::testing::{Members, after_name, fuzz_reader, mutated, npy, npz, replaced, with_job};
+use crate::datasets::testing::{
+    Members, after_name, fuzz_reader, mutated, npy, npz, replaced, with_job, without_column,
+};
 
 /// NumPy's `array(b"csr")`: text of no dimension.
 fn word(text: &str) -> Vec<u8> {
@@ -51,7 +53,7 @@ fn read(files: &Files) -> Result<Graph, StageError> {
 fn message(name: &'static str, bytes: impl AsRef<[u8]>) -> String {
     let mut files = files();
     files.insert(name, bytes.as_ref().to_vec());
-    after_name(&read(&files).unwrap_err(), name)
+    without_column(&after_name(&read(&files).unwrap_err(), name))
 }
 
 #[test]
@@ -68,7 +70,7 @@ fn every_problem_names_file_and_place() {
     let adjacency = |name: &str, bytes: &[u8]| message("adj_full.npz", npz(&replaced(&adjacency(), name, bytes)));
     let expected = ", member `format`: is `csc`, expected compressed sparse rows (`csr`)";
     assert_eq!(adjacency("format", &word("csc")), expected);
-    assert_eq!(adjacency("format", &npy(&[1], &[1i32])), ", member `format`: has type `'<i4'`, expected text");
+    assert_eq!(adjacency("format", &npy(&[1], &[1i32])), ", member `format`: has type `<i4`, expected text");
     assert_eq!(adjacency("shape", &npy(&[2], &[3i64, 5])), ", member `shape`: is 3 × 5, expected a square matrix");
     let expected = ", member `indices`, entry 1: column 3 is outside the matrix, expected 0 to 2";
     assert_eq!(adjacency("indices", &npy(&[3], &[1i32, 3, 0])), expected);
@@ -86,16 +88,16 @@ fn every_problem_names_file_and_place() {
     assert!(message("feats.npy", &whole[..whole.len() - 9]).starts_with(": ends or breaks at number 4 of 6"));
 
     let cases = [
-        (r#"{"0": [0, 1], "1": 0}"#, ", line 1, column 8: a list of classes: several classes a node are not supported"),
+        (r#"{"0": [0, 1], "1": 0}"#, ", line 1: a list of classes: several classes a node are not supported"),
         (r#"{"0": 1, "1": 0}"#, ": has classes of 2 nodes, expected 3; node 2 is the first without one"),
-        (r#"{"0": 1, "3": 0}"#, ", line 1, column 12: `3` is not a node, expected 0 to 2"),
-        (r#"{"0": 1, "x": 0}"#, ", line 1, column 12: `x` is not a node, expected 0 to 2"),
-        (r#"{"0": 1, "0": 0}"#, ", line 1, column 15: node 0 is there twice"),
-        (r#"{"0": -1}"#, ", line 1, column 8: invalid value: integer `-1`, expected a class from 0 to 65535"),
-        (r#"{"0": 70000}"#, ", line 1, column 11: invalid value: integer `70000`, expected a class from 0 to 65535"),
-        (r#"{"0": 1.5}"#, ", line 1, column 9: invalid type: floating point `1.5`, expected a class"),
-        (r#"{"0": 1"#, ", line 1, column 7: is cut off"),
-        ("[]", ", line 1, column 0: invalid type: sequence, expected an object of nodes and their classes"),
+        (r#"{"0": 1, "3": 0}"#, ", line 1: `3` is not a node, expected 0 to 2"),
+        (r#"{"0": 1, "x": 0}"#, ", line 1: `x` is not a node, expected 0 to 2"),
+        (r#"{"0": 1, "0": 0}"#, ", line 1: node 0 is there twice"),
+        (r#"{"0": -1}"#, ", line 1: invalid type: integer `-1`, expected a class from 0 to 65535"),
+        (r#"{"0": 70000}"#, ", line 1: invalid value: integer `70000`, expected a class from 0 to 65535"),
+        (r#"{"0": 1.5}"#, ", line 1: invalid type: floating point `1.5`, expected a class"),
+        (r#"{"0": 1"#, ", line 1: is cut off"),
+        ("[]", ", line 1: invalid type: sequence, expected an object of nodes and their classes"),
         ("<html>", ": is a web page, expected a JSON file"),
     ];
     for (text, expected) in cases {
@@ -104,10 +106,10 @@ fn every_problem_names_file_and_place() {
     }
     let cases = [
         (r#"{"tr": [0], "te": [1]}"#, ": has no `va`, expected `tr`, `va` and `te`"),
-        (r#"{"tr": [0, 3]}"#, ", line 1, column 12: entry 1 of `tr`: 3 is not a node, expected 0 to 2"),
-        (r#"{"tr": [0], "te": [0]}"#, ", line 1, column 20: node 0 is in `te` and in `tr`, expected one part a node"),
-        (r#"{"tr": 0}"#, ", line 1, column 8: invalid type: integer `0`, expected a list"),
-        (r#"{"tr": [-1]}"#, ", line 1, column 10: invalid value: integer `-1`, expected u64"),
+        (r#"{"tr": [0, 3]}"#, ", line 1: entry 1 of `tr`: 3 is not a node, expected 0 to 2"),
+        (r#"{"tr": [0], "te": [0]}"#, ", line 1: node 0 is in `te` and in `tr`, expected one part a node"),
+        (r#"{"tr": 0}"#, ", line 1: invalid type: integer `0`, expected a list"),
+        (r#"{"tr": [-1]}"#, ", line 1: invalid value: integer `-1`, expected u64"),
     ];
     for (text, expected) in cases {
         let found = message("role.json", text);
@@ -123,7 +125,7 @@ fn random_damage_gives_a_graph_or_an_error_but_never_a_panic() {
     }
     let path = |name: &str| FilePath(folder.path().join(name));
     for name in ["class_map.json", "role.json", "feats.npy"] {
-        fuzz_reader(1500, &mutated(whole[name].clone()), |damaged| {
+        fuzz_reader(3500, &mutated(whole[name].clone()), |damaged| {
             let chosen = |n: &str| if n == name { FilePath(damaged.to_owned()) } else { path(n) };
             with_job(|job| {
                 let labels = classes(&chosen("class_map.json").0, 3, job)?;
