@@ -7,9 +7,9 @@
 //! | `classes` | `class_map.json` | `{"0": 3, "1": 0, …}`: the class of every node |
 //! | `roles` | `role.json` | `{"tr": […], "va": […], "te": […]}`: the nodes of one split |
 //!
-//! An entry (i, j) of the adjacency matrix is the edge i → j as stored, whatever its value, unless that is zero. Classes
-//! are 0 to C − 1, where C is the largest plus one. A node in no role is in no part of the split. GraphSAINT's other data
-//! sets give several classes a node; those are refused.
+//! An entry (i, j) of the adjacency matrix is the edge i → j as stored, whatever its value, unless that is zero.
+//! Classes are 0 to C − 1, where C is the largest plus one. A node in no role is in no part of the split. GraphSAINT's
+//! other data sets give several classes a node; those are refused.
 
 use std::fmt;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Reads arrays of an `.npz` file (a zip of `.npy` members) as untrusted input.
 //!
 //! Nothing is allocated because a header says so: members are decoded as a stream, and vectors grow with what has
-//! really been read. A member may hold at most [`MEMBER_LIMIT`] bytes, stored or as what it becomes, whatever it compresses
-//! to. Every error names the file, the member and, where it is about one number, that number's place.
+//! really been read. A member may hold at most [`MEMBER_LIMIT`] bytes, stored or as what it becomes, whatever it
+//! compresses to. Every error names the file, the member and, where it is about one number, that number's place.
 //!
 //! [`csr`] reads SciPy's compressed sparse rows, [`read_npy`] an array that is a file of its own.
 

@@ -12,7 +12,8 @@
 //! (`stopping_masks`) and one to choose the configuration (`val_masks`). Here one part does both, and the parameter
 //! `validation` says which nodes it has. The default is `val-masks` alone, which is what the common loaders call
 //! validation and therefore what published numbers are mostly chosen on; `both` uses all nodes that neither train nor
-//! test. Masks are all there or not at all. The file has 20 splits; `split` with `method: file` takes the first `count`.
+//! test. Masks are all there or not at all. The published file has 20 splits; `split` with `method: file` takes the
+//! first `count` of them.
 
 use std::fmt;
 
