@@ -18,7 +18,8 @@ use zip::ZipArchive;
 use zip::read::ZipFile;
 
 use self::header::Header;
-use super::reading::{MEMBER_LIMIT, MOST_CLASSES, Steps};
+pub use super::reading::MEMBER_LIMIT;
+use super::reading::{MOST_CLASSES, Steps};
 use super::source;
 use crate::contract::{Job, StageError};
 
