@@ -8,12 +8,11 @@
 //! | `train_masks`, `val_masks`, `stopping_masks` | splits × nodes, lists of truth values |
 //! | `test_mask` | nodes, truth values: the test nodes of every split |
 //!
-//! Split s trains on `train_masks[s]`. The publisher has two disjoint sets to validate on: one to choose the epoch
+//! Split s trains on `train_masks[s]`. The publisher has two sets to validate on: one to choose the epoch
 //! (`stopping_masks`) and one to choose the configuration (`val_masks`). Here one part does both, and the parameter
-//! `validation` says which nodes it has. The default is `val-masks` alone, which is what the common loaders call
-//! validation and therefore what published numbers are mostly chosen on; `both` uses all nodes that neither train nor
-//! test. Masks are all there or not at all. The published file has 20 splits; `split` with `method: file` takes the
-//! first `count` of them.
+//! `validation` says which nodes it has. The default is `val-masks` alone, because that is what common loaders call the
+//! validation mask; `both` takes the two together. Masks are all there or not at all. The published file has 20 splits;
+//! `split` with `method: file` takes the first `count` of them.
 
 use std::fmt;
 
