@@ -44,13 +44,14 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
         of_points.push(made);
     }
     builder.check_unused_datasets();
+    let nothing_left = builder.nodes.is_empty();
     let unshared = pipeline.sweep.points.len() * pipeline.stages.len() + pipeline.tables.len();
     let mut tables = Vec::new();
     for table in &pipeline.tables {
         tables.extend(tables::add(&mut builder, table, &of_points));
     }
     let Builder { mut problems, nodes, absent, known_data, .. } = builder;
-    if pipeline.absent == AbsentData::Fail || nodes.is_empty() {
+    if pipeline.absent == AbsentData::Fail || nothing_left {
         for (absence, span) in &absent {
             problems.add_data(span, absence.what(), Some(absence.remedy()));
         }

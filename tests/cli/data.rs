@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::support::{Finished, Project, files};
+use crate::support::{Finished, Project, files, real_data};
 
 /// SHA-256 of `abc`, the first example of the standard that defines it.
 const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -82,16 +82,6 @@ fn fetch(project: &Project) -> Finished {
 fn left(project: &Project) -> Vec<PathBuf> {
     let mut found = files(&project.path("data/small_"));
     found.sort();
-    found
-}
-
-fn real_data() -> Option<PathBuf> {
-    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data"));
-    let root = std::env::var_os("PPGNN_DATA_DIR").map_or_else(beside, PathBuf::from);
-    let found = Some(root).filter(|root| root.join("texas").is_dir());
-    if found.is_none() {
-        eprintln!("skipped: no real data in PPGNN_DATA_DIR or beside the project");
-    }
     found
 }
 

@@ -55,7 +55,7 @@ fn skipping() -> String {
 fn absent_data_is_said_before_anything_runs_with_the_command_that_brings_it() {
     let project = project(PIPELINE);
     let run = project.run(&["run", "p.yaml"]).exit(4);
-    let run = run.says("the data of `texas` is not here").says("`ppgnn data fetch texas`").says("p.yaml:11:");
+    let run = run.says("the data of `texas` is not here").says("`ppgnn data fetch texas`").says("p.yaml:10:37");
     assert!(!project.path("artifacts/objects").exists(), "{}", run.stderr);
     project.run(&["check", "p.yaml"]).exit(0).says("note: the data of `texas` is not here");
 }

@@ -28,6 +28,10 @@ fn every_data_set_that_is_here_loads_by_name_with_the_counts_of_its_publisher() 
     let Some(data) = real_data() else { return };
     let (project, data) = (Project::new(), data.display().to_string());
     for (name, expected) in COUNTS {
+        if project.run(&["data", "verify", name, "--data-dir", &data]).code == 4 {
+            eprintln!("skipped: {name} is not in {data}");
+            continue;
+        }
         let counts = &describe(&project, &data, name)["description"]["counts"];
         let fields = ["nodes", "features", "classes", "edges-distinct", "self-loops", "edges-undirected", "splits"];
         assert_eq!(fields.map(|f| counts[f].as_u64().unwrap()), expected, "{name}");

@@ -134,7 +134,7 @@ pub fn finish(command: &mut Command) -> Finished {
 pub fn real_data() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
     let root = std::env::var_os("PPGNN_DATA_DIR").map_or_else(beside, PathBuf::from);
-    let found = Some(root).filter(|path| path.is_dir());
+    let found = Some(root).filter(|path| path.join("texas").is_dir());
     if found.is_none() {
         eprintln!("skipped: real data is neither in PPGNN_DATA_DIR nor beside the project");
     }
