@@ -133,7 +133,7 @@ fn nodes<R: BufRead>(
         if let Err(what) = stored.add(line) {
             return Err(lines.error(what));
         }
-        if stored.ids.len() % 1024 == 0 {
+        if stored.ids.len().is_multiple_of(1024) {
             job.check_cancelled()?;
         }
     }
@@ -279,7 +279,7 @@ fn edges<R: BufRead>(lines: &mut Lines<R>, nodes: usize, job: &Job) -> Result<Ve
             Ok(ends) => edges.push(ends),
             Err(what) => return Err(lines.error(what)),
         }
-        if edges.len() % 65536 == 0 {
+        if edges.len().is_multiple_of(65536) {
             job.check_cancelled()?;
         }
     }

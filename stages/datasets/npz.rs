@@ -26,6 +26,9 @@ use crate::contract::{Job, StageError};
 /// How many bytes of numbers are decoded at once; a multiple of every number's size.
 const CHUNK: usize = 1 << 16;
 
+/// A member that is being decoded.
+type MemberReader<'z> = BufReader<ZipFile<'z, BufReader<File>>>;
+
 /// An open `.npz` file.
 pub struct Npz {
     path: PathBuf,
@@ -223,7 +226,7 @@ impl Npz {
     }
 
     /// A member's place in words, and its decoded bytes.
-    fn member(&mut self, member: &str) -> Result<(String, BufReader<ZipFile<'_, BufReader<File>>>), StageError> {
+    fn member(&mut self, member: &str) -> Result<(String, MemberReader<'_>), StageError> {
         let index = self.index(member).ok_or_else(|| self.missing(member))?;
         let place = format!("{}, member `{member}`", self.path.display());
         match self.archive.by_index(index) {

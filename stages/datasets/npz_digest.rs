@@ -147,7 +147,7 @@ mod tests {
         let stored = digest(&[("a.npy", a.clone()), ("b.npy", b.clone())], CompressionMethod::Stored).unwrap();
         let packed = digest(&[("b.npy", b.clone()), ("a.npy", a.clone())], CompressionMethod::Deflated).unwrap();
         assert_eq!(stored, packed);
-        let expected = Sha256::digest(b"a.npy\0<f4\02\0\0\0\0\0\0\0\0\0b.npy\0|b1\01,2F\0\x01\0");
+        let expected = Sha256::digest(b"a.npy\0<f4\x002\0\0\0\0\0\0\0\0\0b.npy\0|b1\x001,2F\0\x01\0");
         assert_eq!(stored, expected.iter().map(|b| format!("{b:02x}")).collect::<String>());
         let other = npy("|b1", "False", "(1, 2)", &[1, 0]);
         assert_ne!(stored, digest(&[("a.npy", a), ("b.npy", other)], CompressionMethod::Stored).unwrap());

@@ -41,12 +41,15 @@ pub struct Warning {
     pub message: String,
 }
 
+/// Says what is wrong with splits of a graph, if anything.
+type Judge = fn(&Graph, &Splits) -> Option<String>;
+
 /// Judges a graph, and splits of it if there are any; see the [module documentation](self). Splits of another number of
 /// nodes are not looked at.
 pub fn warnings(graph: &Graph, splits: Option<&Splits>) -> Vec<Warning> {
     let counts = graph.counts();
     let splits = splits.filter(|s| !s.is_empty() && s.parts.iter().all(|row| row.len() == graph.nodes()));
-    let of_splits: [(_, fn(&Graph, &Splits) -> Option<String>); 5] = [
+    let of_splits: [(_, Judge); 5] = [
         ("twins-across-parts", twins_across),
         ("class-not-trained", not_trained),
         ("unlabelled-in-parts", unlabelled),

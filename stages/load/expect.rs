@@ -57,11 +57,11 @@ impl Expect {
             let message = format!("`edge-homophily`: expected a share between 0 and 1, found `{share}`");
             problems.push(Problem::value("expect", message));
         }
-        if let (Some(splits), Some(SplitSizes::Each(sizes))) = (self.splits, &self.split_sizes) {
-            if splits != sizes.len() {
-                let message = format!("`split-sizes` has {} entries, but `splits` is {splits}", sizes.len());
-                problems.push(Problem::value("expect", message));
-            }
+        if let (Some(splits), Some(SplitSizes::Each(sizes))) = (self.splits, &self.split_sizes)
+            && splits != sizes.len()
+        {
+            let message = format!("`split-sizes` has {} entries, but `splits` is {splits}", sizes.len());
+            problems.push(Problem::value("expect", message));
         }
         problems
     }

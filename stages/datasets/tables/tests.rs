@@ -324,7 +324,8 @@ fn problems_of_parquet_name_row_and_column() {
         change(&mut nodes);
         parquet(nodes, edges_frame()).unwrap_err()
     };
-    let cases: [(fn(&mut Vec<Series>), &str); 6] = [
+    type Change = fn(&mut Vec<Series>);
+    let cases: [(Change, &str); 6] = [
         (
             |n| n[3] = Series::new("y".into(), [1.0, f64::NAN, 0.0, 0.0]),
             "nodes, row 2, column `y`: `NaN` is not a finite 32-bit number",
