@@ -196,7 +196,8 @@ fn histogram(buckets: &[Bucket]) -> String {
     for b in buckets {
         let range = if b.from == b.to { b.from.to_string() } else { format!("{}–{}", b.from, b.to) };
         let bar = "█".repeat((b.nodes * BAR).div_ceil(most));
-        let _ = writeln!(out, "  {range:>12} {:>8} {bar}", b.nodes);
+        let line = format!("  {range:>12} {:>8} {bar}", b.nodes);
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     out
 }
