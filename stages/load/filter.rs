@@ -2,9 +2,8 @@
 //!
 //! `duplicates` keeps one node of every group of [twins]. It is meant for Chameleon and Squirrel, where most nodes are
 //! clones of others: 868 of 2277 nodes and 2216 of 5201 are kept. The published filtered graphs have 890 and 2223
-//! nodes (8854 and 46998 undirected edges in place of 8413 and 46835): they compared the pages' exact monthly traffic,
-//! where these files have five classes of it, so that pages of one class with the same links are told apart there and
-//! not here. Use the published files where a number must be comparable with theirs.
+//! nodes (8854 and 46998 undirected edges in place of 8413 and 46835): a rule that compares the
+//! pages' exact monthly traffic, of which these files have five classes only, tells more pages apart. Use the published files where a number must be comparable with theirs.
 //!
 //! Where every edge is stored in both directions, the rule keeps one node of every class and identical neighbourhood,
 //! which takes many leaves of hubs away that are no clones of anything: on such graphs it is rarely what is wanted.

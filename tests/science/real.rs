@@ -42,8 +42,8 @@ fn every_data_set_that_is_here_loads_by_name_with_the_counts_of_its_publisher() 
 fn the_leak_of_chameleon_and_squirrel_is_shown_with_its_size_and_can_be_filtered() {
     let Some(data) = real_data() else { return };
     let (project, data) = (Project::new(), data.display().to_string());
-    // The published filtered graphs have 890 nodes and 8854 edges, 2223 and 46998: they compare the exact traffic of
-    // pages, which these files do not have (see `filter` of `load`).
+    // The published filtered graphs have 890 nodes and 8854 edges, 2223 and 46998: exact traffic tells more
+    // pages apart than the five classes of it that these files have (see `filter` of `load`).
     for (name, share, nodes, edges) in [("chameleon", "57.6 %", 868, 8413), ("squirrel", "55.2 %", 2216, 46835)] {
         let described = describe(&project, &data, name);
         let warning = &described["warnings"][0];
@@ -57,6 +57,15 @@ fn the_leak_of_chameleon_and_squirrel_is_shown_with_its_size_and_can_be_filtered
         let counts = run.json()["description"]["counts"].clone();
         assert_eq!((counts["nodes"].as_u64(), counts["edges-undirected"].as_u64()), (Some(nodes), Some(edges)));
     }
+}
+
+#[test]
+fn the_readme_shows_what_describe_prints() {
+    let Some(data) = real_data() else { return };
+    let run = Project::new().run(&["data", "describe", "chameleon", "--data-dir", &data.display().to_string()]).exit(0);
+    let readme = include_str!("../../README.md");
+    let shown = readme.split("$ ppgnn data describe chameleon\n").nth(1).unwrap().split("eigenvalues").next().unwrap();
+    assert!(shown.lines().count() > 10 && run.stdout.starts_with(shown), "{}", run.stdout);
 }
 
 #[test]
