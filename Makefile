@@ -27,7 +27,7 @@ bench-plan: ## Time planning of 1 000, 10 000 and 100 000 nodes
 	cargo bench --bench plan
 
 bench-load: ## Time and peak memory of loading generated files of full size (OGBN-arXiv, Flickr, Wiki-CS, Cora-Full)
-	cargo bench -p ppgnn-stages --bench load
+	cargo bench --workspace --bench load
 
 kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture

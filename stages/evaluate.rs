@@ -32,6 +32,7 @@ impl Stage for Evaluate {
     type Output = Metrics;
 
     fn run(_: &Params, job: &Job) -> Result<Metrics, StageError> {
+        job.check_cancelled()?;
         let (trained, nodes): (Trained, Nodes) = (job.input("trained")?, job.input("nodes")?);
         evaluate(&trained, &nodes.labels, nodes.classes, &job.input("splits")?)
     }

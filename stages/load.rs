@@ -18,8 +18,8 @@ use crate::datasets::{FORMATS, FormatDef};
 use crate::kinds::Graph;
 use crate::params::{self, Problem};
 
-const ANOTHER_VERSION: &str = "the file is another version of the data set: `ppgnn data verify` compares digests; if \
-                               it is the version you mean, change `expect`";
+const ANOTHER_VERSION: &str = "the files are another version of the data set (`ppgnn data verify` compares those of \
+                               known data sets with their digests), or `expect` is wrong";
 
 /// Parameters of `load`; those of the format stand beside them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +115,11 @@ impl Stage for Load {
 
 /// What happens to a graph after it was read.
 fn finish(params: &Params, mut graph: Graph, place: &str) -> Result<Graph, StageError> {
+    if graph.classes > graph.nodes() {
+        let what = format!("labels go up to {}, but there are {} nodes", graph.classes - 1, graph.nodes());
+        let hint = "labels are class numbers from 0; give classes that exist consecutive numbers";
+        return Err(StageError::Data { place: place.to_owned(), what, hint: Some(hint.to_owned()) });
+    }
     if let Some(Draw { train, val, count, seed }) = params.masks {
         if let Some(masks) = &graph.masks {
             return Err(StageError::unusable(

@@ -196,6 +196,15 @@ fn table(params: &Params, runs: &[Run], published: &Published) -> Result<Table, 
     Ok(table)
 }
 
+/// Reads the file of published values that checked parameters name, if they do, and drops what it holds.
+///
+/// # Errors
+/// [`StageError::Data`] that names file and line.
+pub fn check_reference(params: &serde_json::Map<String, serde_json::Value>) -> Result<(), StageError> {
+    let params: Params = params::from_checked(&serde_json::Value::Object(params.clone()))?;
+    params.reference.as_ref().map_or(Ok(()), |file| published(&file.0, &params).map(drop))
+}
+
 /// Reads the published values of the rows and columns that the table has.
 fn published(path: &Path, params: &Params) -> Result<Published, StageError> {
     const COLUMNS: [&str; 5] = ["row", "column", "mean", "std", "note"];
@@ -211,7 +220,7 @@ fn published(path: &Path, params: &Params) -> Result<Published, StageError> {
         let what = format!("has the columns `{}`, expected `{}`", found.join(","), COLUMNS.join(","));
         return Err(StageError::data(place(None), what));
     }
-    let scale = if params.metric.is_share() { 100.0 } else { 1.0 };
+    let (scale, most) = if params.metric.is_share() { (100.0, 100.0) } else { (1.0, f64::MAX) };
     let mut published = Published::new();
     for record in reader.records() {
         let record = record.map_err(bad)?;
@@ -220,7 +229,11 @@ fn published(path: &Path, params: &Params) -> Result<Published, StageError> {
         let number = |at: usize| match field(at) {
             "" => Ok(None),
             text => match text.parse::<f64>() {
-                Ok(x) if x.is_finite() => Ok(Some(x / scale)),
+                Ok(x) if (0.0..=most).contains(&x) => Ok(Some(x / scale)),
+                Ok(x) if x.is_finite() => {
+                    let what = format!("{} is `{text}`, expected 0 to {most} (shares are in percent)", COLUMNS[at]);
+                    Err(StageError::data(place(line), what))
+                }
                 _ => Err(StageError::data(place(line), format!("{} is `{text}`, expected a number", COLUMNS[at]))),
             },
         };

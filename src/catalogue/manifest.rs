@@ -98,6 +98,11 @@ impl Manifest {
         self.files.iter().map(|file| (file, file.state(&root.join(&file.path)))).collect()
     }
 
+    /// Returns the publisher's page, if no file has an address and the data must be got by hand.
+    pub fn by_hand(&self) -> Option<String> {
+        self.files.iter().all(|f| f.urls.is_empty()).then(|| self.source.clone())
+    }
+
     /// Returns a whole number of `expect`, such as `nodes`.
     pub fn expected_count(&self, name: &str) -> Option<u64> {
         self.expect.as_ref()?.get(name)?.value().as_u64()

@@ -128,8 +128,9 @@ impl KnownDatasets for DataFolder<'_> {
         let place = self.catalogue.place(name)?;
         let text = self.catalogue.text(name)?;
         // A manifest that cannot be read has no folder; what is wrong with it is reported from its text.
-        let root = self.catalogue.get(name)?.map(|m| m.root(self.data_dir));
-        Some(Known { place, folder: root.unwrap_or(self.data_dir.to_owned()), text })
+        let read = self.catalogue.get(name)?.map(|m| (m.root(self.data_dir), m.by_hand()));
+        let (folder, by_hand) = read.unwrap_or((self.data_dir.to_owned(), None));
+        Some(Known { place, folder, text, by_hand })
     }
 }
 

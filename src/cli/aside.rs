@@ -61,7 +61,7 @@ impl<'a> Aside<'a> {
         let job = Job { inputs: &inputs, threads, progress: &Quiet, cancel: &cancel, variant: &variant };
         node.stage.run(&node.params, &job, &dir).map_err(|error| {
             let code = if matches!(error, StageError::Data { .. }) { exit::DATA } else { exit::FAILED };
-            Failure::new(code, format!("{}: {error}", node.name), error.hint())
+            Failure::new(code, error.to_string(), error.hint())
         })?;
         Ok(dir)
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::aside::Aside;
 use super::failure::Failure;
 use super::project::{PipelineArgs, StoreArgs, surroundings};
-use super::{exit, note, print, print_json};
+use super::{exit, note, plan as plan_command, print, print_json, run as run_command};
 use crate::pipeline::Pipeline;
 use crate::plan::{self, FileDigests, NodeId, Plan, Surroundings};
 
@@ -18,7 +18,8 @@ use crate::plan::{self, FileDigests, NodeId, Plan, Surroundings};
 ///
 /// The pipeline and all its profiles are validated. Where the data that it reads is here, graphs and splits are looked
 /// at as well, and warnings say what may spoil results: copies of test nodes among the training nodes, classes that no
-/// training node has, nodes without a label in a part, files that are directed. Warnings do not change the exit code.
+/// training node has, nodes without a label in a part, edges stored in one direction. Warnings do not change the exit
+/// code, but data that a run could not read does (4).
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -44,14 +45,16 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             build(&with.pipeline()?)?;
         }
     }
-    let found = if args.no_data { Vec::new() } else { look(args, &pipeline)? };
+    let Findings { absent, warnings: found, failed } =
+        if args.no_data { Findings::default() } else { look(args, &pipeline)? };
+    let code = if failed { exit::DATA } else { exit::DONE };
     let (points, nodes, tables) = (pipeline.sweep.points.len(), plan.nodes.len(), plan.tables.len());
     if args.json {
         let warnings: Vec<_> =
             found.iter().map(|(node, w)| json!({"node": node, "code": w.code, "message": w.message})).collect();
         print_json(&json!({
             "version": 1, "pipeline": plan.pipeline, "valid": true, "points": points, "nodes": nodes, "tables": tables,
-            "warnings": warnings,
+            "absent-data": absent, "warnings": warnings, "exit-code": code,
         }))?;
     } else {
         let file = args.pipeline.file.display();
@@ -60,7 +63,16 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             note(&format!("warning: {node}: {} [{}]", warning.message, warning.code));
         }
     }
-    Ok(exit::DONE)
+    Ok(code)
+}
+
+/// What a look at the data found.
+#[derive(Default)]
+struct Findings {
+    absent: serde_json::Value,
+    warnings: Vec<(String, Warning)>,
+    /// Whether a run would fail.
+    failed: bool,
 }
 
 /// Plans without digests: they only matter for keys, and nobody sees the keys here.
@@ -74,7 +86,7 @@ fn build(pipeline: &Pipeline) -> Result<Plan, Failure> {
 }
 
 /// Looks at every graph and every division of it whose data is here. Generated graphs have nothing to warn about.
-fn look(args: &Args, pipeline: &Pipeline) -> Result<Vec<(String, Warning)>, Failure> {
+fn look(args: &Args, pipeline: &Pipeline) -> Result<Findings, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
     let plan = match plan::build(pipeline, &surroundings(&digest)) {
@@ -83,7 +95,8 @@ fn look(args: &Args, pipeline: &Pipeline) -> Result<Vec<(String, Warning)>, Fail
             for problem in &error.problems {
                 note(&format!("note: {}", problem.message));
             }
-            return Ok(Vec::new());
+            let absent = error.problems.iter().map(|p| json!({"why": p.message, "remedy": p.help})).collect();
+            return Ok(Findings { absent, ..Findings::default() });
         }
         Err(error) => return Err(error.into()),
     };
@@ -92,14 +105,30 @@ fn look(args: &Args, pipeline: &Pipeline) -> Result<Vec<(String, Warning)>, Fail
     }
     let store = args.store.look()?;
     let mut aside = Aside::new(&plan, &store);
-    let mut found = Vec::new();
+    let mut found = Findings { absent: plan_command::absent_json(&plan), ..Findings::default() };
+    let mut fails = |node: &str, failure: &Failure| {
+        let message = format!("a run will fail: {}", failure.message());
+        found.failed = true;
+        found.warnings.push((node.to_owned(), Warning { code: "will-fail", message }));
+    };
+    if let Err(failure) = run_command::check_references(&plan) {
+        fails("tables", &failure);
+    }
+    let all = plan.leaves();
+    if let Err(failure) = run_command::verify_data(&plan, &store, &all, &[], &args.pipeline) {
+        fails("files", &failure);
+    }
     for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
         if node.params.files().next().is_none() {
             continue;
         }
         match judged(&plan, id, &mut aside) {
-            Ok(warnings) => found.extend(warnings),
-            Err(failure) => found.push((node.name.clone(), Warning { code: "unreadable", message: failure.message() })),
+            Ok(warnings) => found.warnings.extend(warnings),
+            Err(failure) => {
+                let message = format!("a run will fail: {}", failure.message());
+                found.failed = true;
+                found.warnings.push((node.name.clone(), Warning { code: "will-fail", message }));
+            }
         }
     }
     Ok(found)

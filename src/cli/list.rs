@@ -54,7 +54,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let known: Vec<String> = items.iter().map(|i| i.name.clone()).collect();
         items.retain(|i| i.name == *name);
         if items.is_empty() {
-            let hint = ppgnn_stages::params::nearest_help(name, known.iter().map(String::as_str));
+            let mut hint = ppgnn_stages::params::nearest_help(name, known.iter().map(String::as_str));
+            if args.what == What::Datasets {
+                hint.push_str("; these are formats and generators, `ppgnn data list` lists data sets");
+            }
             return Err(Failure::usage(format!("there is no `{name}`"), Some(&hint)));
         }
     }

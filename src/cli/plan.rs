@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::project::{PipelineArgs, StoreArgs};
 use super::{exit, print, print_json, targets};
 use crate::history::{Difference, Recall};
-use crate::plan::{NodeId, Plan};
+use crate::plan::{Absence, NodeId, Plan};
 use crate::report::duration_text;
 use crate::run::{NodeState, demand};
 use crate::store::Store;
@@ -46,8 +46,7 @@ pub fn show(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId], jso
     if json {
         let nodes: Vec<_> = rows.iter().map(|r| r.json(plan)).collect();
         let count = |state: &str| rows.iter().filter(|r| r.state == state).count();
-        let absent: Vec<_> =
-            plan.absent.iter().map(|a| json!({"dataset": a.dataset, "why": a.what(), "remedy": a.remedy()})).collect();
+        let absent = absent_json(plan);
         print_json(&json!({
             "version": 1, "pipeline": plan.pipeline, "profile": plan.profile,
             "hits": count("hit"), "misses": count("miss"), "absent": count("absent"),
@@ -57,6 +56,12 @@ pub fn show(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId], jso
         print(&text(plan, &rows))?;
     }
     Ok(exit::DONE)
+}
+
+/// What was left out because its data is not here, for `--json`.
+pub(super) fn absent_json(plan: &Plan) -> serde_json::Value {
+    let one = |a: &Absence| json!({"dataset": a.dataset, "why": a.what(), "remedy": a.remedy()});
+    plan.absent.iter().map(one).collect()
 }
 
 struct Row {

@@ -13,17 +13,17 @@ use super::failure::Failure;
 #[derive(clap::Args, Clone)]
 pub struct DataArgs {
     /// Folder that data sets are kept in
-    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true)]
+    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true, value_parser = data_dir)]
     pub data_dir: PathBuf,
 }
 
 impl DataArgs {
-    /// The data sets that are known without a pipeline, and those of the project: in `pipelines/datasets`, and in
-    /// `datasets` beside the pipeline file.
+    /// The data sets that are known without a pipeline, and those of the project: in `datasets` or `pipelines/datasets`
+    /// beside the pipeline file, and in `pipelines/datasets` of the current folder.
     pub fn catalogue(&self, pipeline: Option<&Path>) -> Catalogue {
-        let beside = pipeline.and_then(Path::parent).map(|folder| folder.join("datasets"));
-        let folders: Vec<PathBuf> = beside.into_iter().chain([PathBuf::from(catalogue::FOLDER)]).collect();
-        Catalogue::new(&folders)
+        let beside = pipeline.and_then(Path::parent);
+        let beside = beside.into_iter().flat_map(|f| [f.join("datasets"), f.join(catalogue::FOLDER)]);
+        Catalogue::new(&beside.chain([PathBuf::from(catalogue::FOLDER)]).collect::<Vec<_>>())
     }
 }
 
@@ -109,6 +109,11 @@ pub fn surroundings(digest: Digest<'_>) -> Surroundings<'_> {
 
 /// Returns the content digest of a file.
 pub type Digest<'d> = &'d dyn Fn(&Path) -> std::io::Result<String>;
+
+/// An empty variable is one that is not set.
+fn data_dir(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(if text.is_empty() { "data" } else { text }))
+}
 
 fn setting(text: &str) -> Result<String, String> {
     let named = text.split_once('=').is_some_and(|(path, _)| !path.is_empty());

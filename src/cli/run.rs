@@ -63,6 +63,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
     let store = args.store.open()?;
     verify_data(&plan, &store, &wanted, &force, &args.pipeline)?;
+    check_references(&plan)?;
     for absence in plan.absent.iter().filter(|_| !args.quiet) {
         note(&format!("Left out: {}\n    hint: {}", absence.what(), absence.remedy()));
     }
@@ -89,6 +90,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         if let (Some(all), serde_json::Value::Object(fields)) = (object.as_object_mut(), fields) {
             all.extend(fields);
             all.insert("tables".into(), json!(published));
+            all.insert("absent-data".into(), plan_command::absent_json(&plan));
             all.insert("log".into(), json!(log_path));
             all.insert("exit-code".into(), json!(code));
         }
@@ -99,7 +101,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 
 /// Compares the files of known data sets with their digests, where they are about to be read. What is in the store was
 /// read from files that were right.
-fn verify_data(
+pub(super) fn verify_data(
     plan: &Plan,
     store: &Store,
     wanted: &[NodeId],
@@ -127,6 +129,15 @@ fn verify_data(
     let hint =
         "`ppgnn data fetch` replaces files that are wrong; a pipeline of your own can name them under `datasets`";
     Err(Failure::new(exit::DATA, wrong.join("\nerror: "), Some(hint)))
+}
+
+/// Reads the published values of every table before anything is trained for it.
+pub(super) fn check_references(plan: &Plan) -> Result<(), Failure> {
+    for table in &plan.tables {
+        let read = ppgnn_stages::tabulate::check_reference(plan.node(table.node).params.all());
+        read.map_err(|e| Failure::new(exit::DATA, format!("table `{}`: {e}", table.name), e.hint()))?;
+    }
+    Ok(())
 }
 
 /// Publishes and prints every table that was asked for and is in the store. Returns the published files.

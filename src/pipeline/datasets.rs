@@ -26,6 +26,8 @@ pub struct Known {
     pub folder: PathBuf,
     /// The description, as YAML: `load` and `expect` are used here.
     pub text: String,
+    /// The page of the publisher, if there is nothing that could fetch its files.
+    pub by_hand: Option<String>,
 }
 
 /// The data sets that are known without a pipeline.
@@ -57,6 +59,8 @@ pub struct Datasets {
     pub known: HashMap<String, String>,
     /// Names that are known without the pipeline.
     pub names: Vec<String>,
+    /// Pages of known data sets that nothing can fetch.
+    pub by_hand: HashMap<String, String>,
 }
 
 impl Datasets {
@@ -74,7 +78,7 @@ pub fn resolve<'n>(
     sources: &mut Sources,
     problems: &mut Problems,
 ) -> Datasets {
-    let mut resolver = Resolver { own, known, read: HashMap::new(), sources, problems };
+    let mut resolver = Resolver { own, known, read: HashMap::new(), by_hand: HashMap::new(), sources, problems };
     let mut datasets = Datasets { names: known.names(), ..Datasets::default() };
     for (key, node) in own {
         let (entries, from) = resolver.entries(key, node, 0);
@@ -90,6 +94,7 @@ pub fn resolve<'n>(
             datasets.all.push((key, Node { data: Data::Map(entries), span }));
         }
     }
+    datasets.by_hand = resolver.by_hand;
     datasets
 }
 
@@ -100,6 +105,7 @@ struct Resolver<'r> {
     known: &'r dyn KnownDatasets,
     /// Known data sets that were read already.
     read: HashMap<String, Option<(Key, Entries)>>,
+    by_hand: HashMap<String, String>,
     sources: &'r mut Sources,
     problems: &'r mut Problems,
 }
@@ -147,7 +153,8 @@ impl Resolver<'_> {
         if let Some(read) = self.read.get(name) {
             return read.clone();
         }
-        let read = self.known.find(name).and_then(|Known { place, folder, text }| {
+        let read = self.known.find(name).and_then(|Known { place, folder, text, by_hand }| {
+            self.by_hand.extend(by_hand.map(|page| (name.to_owned(), page)));
             let source = self.sources.add(place, &folder, &text);
             let root = yaml::read(self.sources, source, self.problems)?;
             let mut entries = root.get("load").map(|n| n.entries().to_vec()).unwrap_or_default();

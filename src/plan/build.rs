@@ -343,7 +343,8 @@ impl<'b> Builder<'b> {
     fn absence(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> Gone {
         let (dataset, known) = (self.dataset(used, point), self.known_dataset(used, point));
         let (dataset, known) = (dataset.unwrap_or_default(), known.unwrap_or_default());
-        let absence = Absence { dataset, known, file: file.to_owned() };
+        let by_hand = self.pipeline.datasets.by_hand.get(&known).cloned();
+        let absence = Absence { dataset, known, by_hand, file: file.to_owned() };
         let at = self.absent.iter().position(|(a, _)| *a == absence).unwrap_or_else(|| {
             let span = self.span_of(used, point, DATASET_PARAM, false);
             self.absent.push((absence, span));

@@ -55,6 +55,8 @@ pub struct Absence {
     pub dataset: String,
     /// Name that `ppgnn data` knows it by.
     pub known: String,
+    /// The page of its publisher, if nothing can fetch it.
+    pub by_hand: Option<String>,
     /// The first file that is missing.
     pub file: PathBuf,
 }
@@ -68,6 +70,13 @@ impl Absence {
     /// Says what brings it.
     pub fn remedy(&self) -> String {
         let name = &self.known;
+        if let Some(page) = &self.by_hand {
+            let folder = self.file.parent().unwrap_or(&self.file).display();
+            return format!(
+                "the publisher has no address to download from: get the files by hand from {page} and put them into \
+                 `{folder}`, or `ppgnn data import DIR`"
+            );
+        }
         format!(
             "`ppgnn data fetch {name}` downloads it; `--data-dir DIR` uses a folder that has it, `ppgnn data import DIR` copies from one"
         )
@@ -75,7 +84,11 @@ impl Absence {
 
     /// Both in one line, for a table.
     pub fn in_short(&self) -> String {
-        format!("{}, its data is not here (ppgnn data fetch {} brings it)", self.dataset, self.known)
+        let name = &self.dataset;
+        match &self.by_hand {
+            Some(page) => format!("{name}, its data is not here (by hand from {page})"),
+            None => format!("{name}, its data is not here (ppgnn data fetch {} brings it)", self.known),
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! - adjusted (Platonov et al., 2023): (h − p) / (1 − p) with edge homophily h and p = Σ_k (Σ_{v in k} d(v) / Σ d)². 0
 //!   is chance, negative is less than chance.
 //!
-//! Placeholders of unlabelled nodes count as the class they hold, as they do in published figures.
+//! Nodes without a label, and edges to them, do not count: the class that stands in for a label says nothing.
 
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 
@@ -37,8 +37,10 @@ pub struct Homophily {
 pub(super) fn homophily(graph: &Graph, around: &Lists) -> Homophily {
     let mut by_class = vec![Class::default(); graph.classes];
     let (mut shares, mut with_neighbours) = (0.0, 0usize);
-    for (node, label) in graph.labels.iter().enumerate() {
-        let neighbours = around.row(node);
+    let labelled = |node: &u32| graph.unlabelled.binary_search(node).is_err();
+    let nodes = graph.nodes() - graph.unlabelled.len();
+    for (node, label) in (0u32..).zip(&graph.labels).filter(|(node, _)| labelled(node)) {
+        let neighbours: Vec<u32> = around.row(node as usize).iter().copied().filter(labelled).collect();
         let same = neighbours.iter().filter(|j| graph.labels[**j as usize] == *label).count();
         let class = &mut by_class[*label as usize];
         class.nodes += 1;
@@ -56,7 +58,7 @@ pub(super) fn homophily(graph: &Graph, around: &Lists) -> Homophily {
     let edge = ratio(by_class.iter().map(|c| c.same).sum(), ends);
     let chance: f64 = by_class.iter().map(|c| ratio(c.ends, ends).powi(2)).sum();
     let classes = by_class.iter().filter(|c| c.nodes > 0).count();
-    let excess = |c: &Class| (ratio(c.same, c.ends.max(1)) - ratio(c.nodes, graph.nodes())).max(0.0);
+    let excess = |c: &Class| (ratio(c.same, c.ends.max(1)) - ratio(c.nodes, nodes)).max(0.0);
     let insensitive = || by_class.iter().map(excess).sum::<f64>() / (classes - 1) as f64;
     Homophily {
         edge: Some(edge),

@@ -241,7 +241,7 @@ fn every_warning_has_its_numbers_and_the_most_important_comes_first() {
     let all = [
         (
             "twins-across-parts",
-            "of the 5 test nodes of split 0, 2 (40.0 %) have a twin (the same label and the same links, at least 4) \
+            "of the 5 test nodes of split 0, 2 (40.0 %) have a twin (the same label and the same links out, at least 4) \
              among its training nodes (32.5 % on average over 2 splits): a model need only remember those; the graph \
              has 2 groups of twins with 6 nodes; `filter: duplicates` of `load` keeps one node of each",
         ),
@@ -262,12 +262,12 @@ fn every_warning_has_its_numbers_and_the_most_important_comes_first() {
         ),
         (
             "nodes-in-no-part",
-            "up to 1 of 9 nodes are in no part of split 1: they are in the graph, but neither train nor count",
+            "up to 1 of 9 nodes have a label and are in no part of split 1: they are in the graph, but neither train nor count",
         ),
         (
             "one-way-edges",
-            "the file is directed: 15 of 16 edges (93.8 %) are stored in one direction only; `normalize` adds the \
-             reverse of every edge",
+            "15 of 16 edges (93.8 %) are stored in one direction only; models see an undirected graph, because \
+             `normalize` adds the reverse of every edge",
         ),
         ("isolated-nodes", "1 node has no neighbour: a model sees nothing of the graph there but the node itself"),
     ];
@@ -299,7 +299,8 @@ fn twins_with_few_links_and_rare_leaks_are_not_worth_a_warning() {
 fn splits_that_differ_by_a_tenth_are_even() {
     let row = |trains| [vec![TR; trains], vec![VA; 15], vec![TE; 40 - 15 - trains]].concat();
     let ring: Vec<_> = (0..40).flat_map(|i| [(i, (i + 1) % 40), ((i + 1) % 40, i)]).collect();
-    let found = |a, b| codes(&warnings(&graph(&ring, vec![0; 40], 1), Some(&Splits { parts: vec![row(a), row(b)] })));
+    let labels = || (0..40).map(|i| i % 2).collect();
+    let found = |a, b| codes(&warnings(&graph(&ring, labels(), 2), Some(&Splits { parts: vec![row(a), row(b)] })));
     assert_eq!(found(11, 11), Vec::<&str>::new());
     assert_eq!(found(10, 11), Vec::<&str>::new());
     assert_eq!(found(10, 12), ["uneven-splits"]);
@@ -311,9 +312,11 @@ fn long_lists_are_cut() {
     graph.unlabelled = vec![0, 1];
     let splits = Splits { parts: vec![vec![TR, TE]; 9] };
     let found = warnings(&graph, Some(&splits));
-    assert!(found[0].message.contains("class 1 (1 node) in splits 0, 1, 2, 3, 4, 5, and 3 more;"), "{found:?}");
+    assert_eq!(found[0].code, "empty-part");
+    assert!(found[0].message.starts_with("no validation node in splits 0, 1, 2, 3, 4, 5, and 3 more:"), "{found:?}");
+    assert!(found[1].message.contains("class 1 (1 node) in splits 0, 1, 2, 3, 4, 5, and 3 more;"), "{found:?}");
     assert!(
-        found[1].message.starts_with("of 2 nodes without a class, 1 train, 0 validate and 1 test, on"),
+        found[2].message.starts_with("of 2 nodes without a class, 1 train, 0 validate and 1 test, on"),
         "{found:?}"
     );
 }
@@ -357,4 +360,21 @@ fn the_leak_is_told_of_chameleon_and_squirrel_and_not_of_small_graphs_full_of_le
         let found = codes(&warnings(&graph, graph.masks.as_ref()));
         assert!(!found.contains(&"twins-across-parts"), "{name}: {found:?}");
     }
+}
+
+#[test]
+fn a_single_class_and_an_empty_part_are_told() {
+    let graph = graph(&[(0, 1), (1, 0)], vec![1, 1], 2);
+    assert_eq!(codes(&warnings(&graph, None)), ["one-class"]);
+    let splits = Splits { parts: vec![vec![TR, TE]] };
+    assert_eq!(codes(&warnings(&graph, Some(&splits)))[0], "empty-part");
+}
+
+#[test]
+fn nodes_without_a_label_do_not_count_for_homophily() {
+    // A path 0 – 1 – 2 – 3; without a label for node 2 only the first edge counts.
+    let mut graph = graph(&[(0, 1), (1, 2), (2, 3)], vec![0, 0, 0, 1], 2);
+    assert_eq!(graph.counts().edge_homophily, 2.0 / 3.0);
+    graph.unlabelled = vec![2];
+    assert_eq!((graph.counts().edge_homophily, describe(&graph).homophily.edge), (1.0, Some(1.0)));
 }

@@ -3,12 +3,14 @@
 //! | code | said when |
 //! | --- | --- |
 //! | `twins-across-parts` | on average over the splits, 1 % of the test nodes have a twin among the training nodes |
+//! | `empty-part` | a split has no training, validation or test node |
 //! | `class-not-trained` | a class has validation or test nodes but no training node in a split |
 //! | `unlabelled-in-parts` | a node whose class the publisher does not give is in a part |
 //! | `uneven-splits` | the largest size of a part over the splits is more than a tenth above the smallest |
 //! | `nodes-in-no-part` | a labelled node is in no part of a split |
 //! | `one-way-edges` | 1 % of the edges are stored in one direction only |
 //! | `isolated-nodes` | a node has no neighbour |
+//! | `one-class` | all nodes with a label have the same |
 //!
 //! A twin here shares at least [`SHARED_LINKS`] links. Nodes with fewer are alike by chance: with published splits, a
 //! quarter of the test nodes of Texas and a third of Pubmed's share a single hub with a training node of their class.
@@ -49,8 +51,9 @@ type Judge = fn(&Graph, &Splits) -> Option<String>;
 pub fn warnings(graph: &Graph, splits: Option<&Splits>) -> Vec<Warning> {
     let counts = graph.counts();
     let splits = splits.filter(|s| !s.is_empty() && s.parts.iter().all(|row| row.len() == graph.nodes()));
-    let of_splits: [(_, Judge); 5] = [
+    let of_splits: [(_, Judge); 6] = [
         ("twins-across-parts", twins_across),
+        ("empty-part", empty_part),
         ("class-not-trained", not_trained),
         ("unlabelled-in-parts", unlabelled),
         ("uneven-splits", uneven),
@@ -59,8 +62,8 @@ pub fn warnings(graph: &Graph, splits: Option<&Splits>) -> Vec<Warning> {
     let of_splits = of_splits.into_iter().map(|(code, judge)| (code, splits.and_then(|s| judge(graph, s))));
     let one_way = || {
         format!(
-            "the file is directed: {} of {} edges ({}) are stored in one direction only; `normalize` adds the reverse \
-             of every edge",
+            "{} of {} edges ({}) are stored in one direction only; models see an undirected graph, because `normalize` \
+             adds the reverse of every edge",
             counts.edges_one_way,
             counts.edges_undirected,
             percent(counts.edges_one_way, counts.edges_undirected)
@@ -71,6 +74,7 @@ pub fn warnings(graph: &Graph, splits: Option<&Splits>) -> Vec<Warning> {
     let of_graph = [
         ("one-way-edges", reaches(counts.edges_one_way, counts.edges_undirected).then(one_way)),
         ("isolated-nodes", Some(counts.isolated_nodes).filter(|n| *n > 0).map(lone)),
+        ("one-class", one_class(graph)),
     ];
     let all = of_splits.chain(of_graph);
     all.filter_map(|(code, message)| Some(Warning { code, message: message? })).collect()
@@ -97,12 +101,31 @@ fn twins_across(graph: &Graph, splits: &Splits) -> Option<String> {
         String::new()
     };
     Some(format!(
-        "of the {tests} test nodes of split 0, {leaked} ({}) have a twin (the same label and the same links, at \
-         least {SHARED_LINKS}) among its training nodes{average}: a model need only remember those; the graph has {} \
+        "of the {tests} test nodes of split 0, {leaked} ({}) have a twin (the same label and the same links out, \
+         at least {SHARED_LINKS}) among its training nodes{average}: a model need only remember those; the graph has {} \
          of twins with {nodes} nodes; `filter: duplicates` of `load` keeps one node of each",
         percent(leaked, tests),
         number(groups, "group")
     ))
+}
+
+fn empty_part(_: &Graph, splits: &Splits) -> Option<String> {
+    let sizes = part_sizes(splits);
+    let parts: [(&str, fn(&PartSizes) -> usize); 3] =
+        [("training", |s| s.train), ("validation", |s| s.val), ("test", |s| s.test)];
+    let empty = parts.iter().filter_map(|(name, size)| {
+        let which: Vec<_> = (0..sizes.len()).filter(|s| size(&sizes[*s]) == 0).collect();
+        (!which.is_empty()).then(|| format!("no {name} node in {}", those(&which)))
+    });
+    let found: Vec<_> = empty.collect();
+    (!found.is_empty()).then(|| format!("{}: training and tables need all three parts", found.join(", ")))
+}
+
+fn one_class(graph: &Graph) -> Option<String> {
+    let labelled = |i: &u32| graph.unlabelled.binary_search(i).is_err();
+    let mut labels = (0u32..).zip(&graph.labels).filter(|(i, _)| labelled(i)).map(|(_, label)| label);
+    let first = labels.next()?;
+    labels.all(|l| l == first).then(|| "all nodes have the same class: every model is right everywhere".to_owned())
 }
 
 fn not_trained(graph: &Graph, splits: &Splits) -> Option<String> {
@@ -184,9 +207,9 @@ fn outside(graph: &Graph, splits: &Splits) -> Option<String> {
     (most > 0).then(|| {
         let which: Vec<_> = (0..counts.len()).filter(|s| counts[*s] > 0).collect();
         let found = match (least == most, counts.len()) {
-            (true, 1) => format!("{most} of {nodes} nodes are in no part of the split"),
-            (true, _) => format!("{most} of {nodes} nodes are in no part of each split"),
-            (false, _) => format!("up to {most} of {nodes} nodes are in no part of {}", those(&which)),
+            (true, 1) => format!("{most} of {nodes} nodes have a label and are in no part of the split"),
+            (true, _) => format!("{most} of {nodes} nodes have a label and are in no part of each split"),
+            (false, _) => format!("up to {most} of {nodes} nodes have a label and are in no part of {}", those(&which)),
         };
         format!("{found}: they are in the graph, but neither train nor count")
     })

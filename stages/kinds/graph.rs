@@ -43,7 +43,11 @@ impl Graph {
         let mut edges: Vec<_> = self.edges.iter().map(|&(a, b)| (a.min(b), a.max(b), a > b)).collect();
         edges.sort_unstable();
         edges.dedup();
-        let (mut loops, mut undirected, mut one_way, mut same) = (0, 0, 0, 0);
+        let mut known = vec![true; self.nodes()];
+        for node in &self.unlabelled {
+            known.get_mut(*node as usize).into_iter().for_each(|k| *k = false);
+        }
+        let (mut loops, mut undirected, mut one_way, mut judged, mut same) = (0, 0, 0, 0, 0);
         let mut degrees = vec![0usize; self.nodes()];
         for ways in edges.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
             let (a, b) = (ways[0].0 as usize, ways[0].1 as usize);
@@ -53,12 +57,14 @@ impl Graph {
             }
             undirected += 1;
             one_way += usize::from(ways.len() == 1);
-            same += usize::from(self.labels[a] == self.labels[b]);
+            let both_known = known[a] && known[b];
+            judged += usize::from(both_known);
+            same += usize::from(both_known && self.labels[a] == self.labels[b]);
             degrees[a] += 1;
             degrees[b] += 1;
         }
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-        let edge_homophily = same as f64 / undirected.max(1) as f64;
+        let edge_homophily = same as f64 / judged.max(1) as f64;
         Counts {
             nodes: self.nodes(),
             features: self.features.cols(),
@@ -112,8 +118,7 @@ pub struct Counts {
     pub isolated_nodes: usize,
     /// Most neighbours of a node, in either direction, without loops.
     pub largest_degree: usize,
-    /// Share of undirected edges between nodes of one class; placeholders of unlabelled nodes count as their class, as
-    /// in published figures. 0 without edges.
+    /// Share of undirected edges between nodes of one class, among edges whose ends both have a label. 0 without any.
     pub edge_homophily: f64,
     /// Nodes whose class the publisher does not give.
     pub unlabelled_nodes: usize,

@@ -167,3 +167,9 @@ fn what_no_file_can_hold_is_refused_before_anything_runs() {
     assert!(problems(json!({"expect": {"node": 3}}))[0].contains("unknown field `node`"));
     assert!(problems(json!({"filter": "duplicate"}))[0].contains("did you mean `duplicates`?"));
 }
+
+#[test]
+fn more_classes_than_nodes_are_a_mistake_in_the_labels() {
+    let error = finish(&params(&json!({})), graph(&[(0, 1)], vec![0, 60_000], 60_001), "my.npz").unwrap_err();
+    assert_eq!(error.to_string(), "my.npz: labels go up to 60000, but there are 2 nodes");
+}

@@ -66,12 +66,24 @@ fn absent_data_can_be_left_out_and_the_table_says_so() {
     let run = project.run(&["run", "p.yaml"]).exit(0).says("Left out: the data of `texas` is not here");
     let run = run.prints("| texas | absent (81.35 ± 6.33) |").prints("(50.00 ± 1.50, ");
     run.prints("Absent: texas, its data is not here (ppgnn data fetch texas brings it).").prints("In brackets: paper");
-    let plan = project.run(&["plan", "p.yaml", "--json"]).exit(0).json();
-    assert_eq!(plan["absent-data"][0]["dataset"], "texas");
-    assert_eq!(plan["misses"], 0);
+    for command in [&["plan", "p.yaml", "--json"], &["run", "p.yaml", "--json"], &["check", "p.yaml", "--json"]] {
+        let json = project.run(command).exit(0).json();
+        assert_eq!(json["absent-data"][0]["dataset"], "texas", "{command:?}");
+    }
     // With nothing left to run it is a failure after all.
     std::fs::remove_file(project.path("data/mine/graph.npz")).unwrap();
     project.run(&["run", "p.yaml"]).exit(4).says("the data of `mine` is not here");
+}
+
+#[test]
+fn data_that_nothing_can_fetch_is_to_be_got_by_hand() {
+    let project = project(&skipping().replace("texas", "flickr"));
+    let run = project.run(&["run", "p.yaml"]).exit(0).says("get the files by hand from https://");
+    assert!(
+        run.stdout.contains("by hand from https://") && !run.stdout.contains("data fetch flickr"),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]
@@ -80,6 +92,9 @@ fn a_file_with_another_digest_is_refused_before_it_is_read() {
     let mut bytes = graph();
     bytes[40] ^= 1;
     project.write("data/mine/graph.npz", &bytes);
+    project.run(&["check", "p.yaml"]).exit(4).says("a run will fail").says("has SHA-256 ");
+    let described = project.run(&["data", "describe", "mine"]);
+    assert!(described.stderr.contains("not about the published data set"), "{}", described.stderr);
     project.run(&["run", "p.yaml"]).exit(4).says("mine: ").says("has SHA-256 ").says("expected ");
     assert!(!project.path("artifacts/objects/load").exists());
 }
@@ -121,6 +136,10 @@ fn a_broken_reference_names_file_and_line() {
     let project = project(&skipping());
     project.write("paper.csv", "row,column,mean,std,note\nmine,,best,,\n");
     project.run(&["run", "p.yaml"]).exit(4).says("paper.csv, line 2: mean is `best`, expected a number");
+    assert!(!project.path("artifacts/objects/load").exists(), "said before anything runs");
+    project.run(&["check", "p.yaml"]).exit(4).says("a run will fail: table `t`");
+    project.write("paper.csv", "row,column,mean,std,note\nmine,,400,,\n");
+    project.run(&["run", "p.yaml"]).exit(4).says("mean is `400`, expected 0 to 100 (shares are in percent)");
     std::fs::remove_file(project.path("paper.csv")).unwrap();
     project.run(&["plan", "p.yaml"]).exit(4).says("cannot read").says("paper.csv");
 }
@@ -135,4 +154,11 @@ fn describe_reads_a_data_set_of_a_pipeline_too() {
     assert_eq!(json["description"]["counts"]["nodes"], 24);
     project.run(&["data", "describe", "minee"]).exit(2).says("did you mean `mine`?");
     project.run(&["data", "describe", "texas"]).exit(4).says("ppgnn data fetch texas");
+}
+
+#[test]
+fn an_empty_variable_is_one_that_is_not_set() {
+    let project = project(&skipping());
+    let run = crate::support::finish(project.command(&["check", "p.yaml"]).env("PPGNN_DATA_DIR", ""));
+    assert_eq!(run.code, 0, "{}", run.stderr);
 }

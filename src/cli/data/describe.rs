@@ -8,14 +8,14 @@ use ppgnn_stages::inspect::{self, Bucket, Description, Warning};
 use ppgnn_stages::kinds::{Graph, Spectrum};
 use serde_json::{Value, json};
 
-use super::{Shelf, exit, print, print_json};
+use super::{Shelf, exit, note, print, print_json};
 use crate::catalogue::{DataFolder, Manifest};
 use crate::cli::aside::Aside;
 use crate::cli::failure::Failure;
 use crate::cli::project::{StoreArgs, surroundings};
 use crate::history::Recall;
 use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, Overrides, Pipeline};
-use crate::plan::{self, FileDigests, NodeId, Plan};
+use crate::plan::{self, Absence, FileDigests, NodeId, Plan};
 use crate::store::Store;
 
 /// Columns of the longest bar.
@@ -44,6 +44,9 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
         Some(_) => None,
         None => shelf.named(std::slice::from_ref(&args.name))?.pop(),
     };
+    if let Some(manifest) = &manifest {
+        look_for(manifest, shelf)?;
+    }
     let plan = plan(args, shelf)?;
     let store = args.store.look()?;
     let node = plan.iter().find(|(_, n)| n.stage.name == DATASET_STAGE).map(|(id, _)| id);
@@ -62,6 +65,27 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
         print(&text(&args.name, manifest.as_ref(), &description, &spectra, &warnings))?;
     }
     Ok(exit::DONE)
+}
+
+/// Says which files are missing, and which are not what the manifest says.
+fn look_for(manifest: &Manifest, shelf: &Shelf) -> Result<(), Failure> {
+    let missing = manifest.files.iter().filter(|f| !shelf.path(manifest, f).is_file()).collect::<Vec<_>>();
+    if let Some(first) = missing.first() {
+        let absence = Absence {
+            dataset: manifest.name.clone(),
+            known: manifest.name.clone(),
+            by_hand: manifest.by_hand(),
+            file: shelf.path(manifest, first),
+        };
+        let count = format!("{} of {} files are missing", missing.len(), manifest.files.len());
+        return Err(Failure::new(exit::DATA, format!("{} ({count})", absence.what()), Some(&absence.remedy())));
+    }
+    for file in &manifest.files {
+        if let Err(error) = file.verify(&shelf.path(manifest, file)) {
+            note(&format!("warning: {error}; what follows is not about the published data set"));
+        }
+    }
+    Ok(())
 }
 
 /// A plan that loads the data set and does nothing else with it.
@@ -156,7 +180,10 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
     let of = [("edge", h.edge), ("node", h.node), ("class-insensitive", h.class_insensitive), ("adjusted", h.adjusted)];
     line("homophily", of.map(|(by, x)| format!("{by} {}", share(x))).join(", "));
     let t = &d.twins;
-    let twins = format!("{} nodes in {} groups; `filter: duplicates` takes {} away", t.nodes, t.groups, t.duplicates);
+    let twins = format!(
+        "{} nodes in {} groups of the same label and links out; `filter: duplicates` takes {} away",
+        t.nodes, t.groups, t.duplicates
+    );
     line("twins", if t.groups == 0 { "none".into() } else { twins });
     match &d.splits {
         None => line("splits", "none".into()),
