@@ -14,6 +14,10 @@ use super::disk::Store;
 use super::error::{StoreError, io_error};
 use super::layout::{CLAIMS, LOCK_FILE, TMP, key_of_temporary, list};
 
+/// How often, and how far apart, a held store is looked at before a deletion gives up.
+const LOOKS: usize = 20;
+const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// The answer to a claim.
 pub enum Claim {
     /// The node is ours until the guard is dropped.
@@ -101,14 +105,17 @@ impl Store {
         Ok(InUse { _file: opened })
     }
 
-    /// Takes the store for a deletion.
+    /// Takes the store for a deletion. Looks again for a moment: a process that is just ending, or being started by one
+    /// that held the store, still counts as a holder.
     pub(super) fn hold_alone(&self) -> Result<InUse, StoreError> {
         self.must_write()?;
-        let file = try_exclusive(&self.root().join(LOCK_FILE))?;
-        match file {
-            Some(file) => Ok(InUse { _file: Some(file) }),
-            None => Err(StoreError::InUse { root: self.root().to_owned() }),
+        for _ in 0..LOOKS {
+            if let Some(file) = try_exclusive(&self.root().join(LOCK_FILE))? {
+                return Ok(InUse { _file: Some(file) });
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
         }
+        Err(StoreError::InUse { root: self.root().to_owned() })
     }
 
     fn delete_leftovers(&self, key: &ArtifactKey) -> Result<(), StoreError> {
