@@ -111,9 +111,8 @@ fn twins_across(graph: &Graph, splits: &Splits) -> Option<String> {
 
 fn empty_part(_: &Graph, splits: &Splits) -> Option<String> {
     let sizes = part_sizes(splits);
-    let parts: [(&str, fn(&PartSizes) -> usize); 3] =
-        [("training", |s| s.train), ("validation", |s| s.val), ("test", |s| s.test)];
-    let empty = parts.iter().filter_map(|(name, size)| {
+    let empty = ["training", "validation", "test"].iter().enumerate().filter_map(|(part, name)| {
+        let size = |s: &PartSizes| [s.train, s.val, s.test][part];
         let which: Vec<_> = (0..sizes.len()).filter(|s| size(&sizes[*s]) == 0).collect();
         (!which.is_empty()).then(|| format!("no {name} node in {}", those(&which)))
     });
