@@ -46,8 +46,8 @@ pub struct Warning {
 /// Says what is wrong with splits of a graph, if anything.
 type Judge = fn(&Graph, &Splits) -> Option<String>;
 
-/// Judges a graph, and splits of it if there are any; see the [module documentation](self). Splits of another number of
-/// nodes are not looked at.
+/// Judges a graph, and splits of it if there are any; the head of this file lists what is said when. Splits of another
+/// number of nodes are not looked at.
 pub fn warnings(graph: &Graph, splits: Option<&Splits>) -> Vec<Warning> {
     let counts = graph.counts();
     let splits = splits.filter(|s| !s.is_empty() && s.parts.iter().all(|row| row.len() == graph.nodes()));
