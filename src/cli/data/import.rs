@@ -93,6 +93,9 @@ fn one(shelf: &Shelf, manifest: &Manifest, file: &DataFile, from: Option<&Path>)
     if file.state(&target) != FileState::Absent && file.verify(&target).is_ok() {
         return ("here", String::new());
     }
+    if target.is_dir() {
+        return ("refused", format!("`{}` is a folder, where a file belongs: remove it", target.display()));
+    }
     let Some(from) = from else { return ("missing", String::new()) };
     match catalogue::import(file, from, &target) {
         Ok(_) => ("copied", String::new()),
