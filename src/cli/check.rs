@@ -75,6 +75,14 @@ struct Findings {
     failed: bool,
 }
 
+impl Findings {
+    fn fails(&mut self, node: &str, failure: &Failure) {
+        let message = format!("a run will fail: {}", failure.message());
+        self.failed = true;
+        self.warnings.push((node.to_owned(), Warning { code: "will-fail", message }));
+    }
+}
+
 /// Plans without digests: they only matter for keys, and nobody sees the keys here.
 fn build(pipeline: &Pipeline) -> Result<Plan, Failure> {
     let around = Surroundings {
@@ -106,17 +114,12 @@ fn look(args: &Args, pipeline: &Pipeline) -> Result<Findings, Failure> {
     let store = args.store.look()?;
     let mut aside = Aside::new(&plan, &store);
     let mut found = Findings { absent: plan_command::absent_json(&plan), ..Findings::default() };
-    let mut fails = |node: &str, failure: &Failure| {
-        let message = format!("a run will fail: {}", failure.message());
-        found.failed = true;
-        found.warnings.push((node.to_owned(), Warning { code: "will-fail", message }));
-    };
     if let Err(failure) = run_command::check_references(&plan) {
-        fails("tables", &failure);
+        found.fails("tables", &failure);
     }
     let all = plan.leaves();
     if let Err(failure) = run_command::verify_data(&plan, &store, &all, &[], &args.pipeline) {
-        fails("files", &failure);
+        found.fails("files", &failure);
     }
     for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
         if node.params.files().next().is_none() {
@@ -124,11 +127,7 @@ fn look(args: &Args, pipeline: &Pipeline) -> Result<Findings, Failure> {
         }
         match judged(&plan, id, &mut aside) {
             Ok(warnings) => found.warnings.extend(warnings),
-            Err(failure) => {
-                let message = format!("a run will fail: {}", failure.message());
-                found.failed = true;
-                found.warnings.push((node.name.clone(), Warning { code: "will-fail", message }));
-            }
+            Err(failure) => found.fails(&node.name, &failure),
         }
     }
     Ok(found)

@@ -27,9 +27,9 @@ use failure::Failure;
 
 /// Declarative experiment pipelines on graphs
 ///
-/// A YAML file describes stages (load, normalize, evd, split, train, evaluate) and the sweep over their parameters;
-/// `ppgnn run FILE` computes what is not there yet and writes the tables. Results go to stdout, everything else to
-/// stderr.
+/// A YAML file describes stages (load, featurize, normalize, evd, split, train, evaluate) and the sweep over their
+/// parameters; `ppgnn run FILE` computes what is not there yet and writes the tables. Results go to stdout, everything
+/// else to stderr.
 ///
 /// Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 pipeline invalid; 4 data or result missing or changed; 5 a stage
 /// failed; 7 the artifact store cannot be used; 130 interrupted.

@@ -252,14 +252,7 @@ impl Stored {
         if rows.is_sorted() {
             return Ok(Nodes { features: stored, labels });
         }
-        let mut features = (vec![0], Vec::new(), Vec::new());
-        for at in rows {
-            let (columns, values) = stored.row(at);
-            features.1.extend_from_slice(columns);
-            features.2.extend_from_slice(values);
-            features.0.push(features.1.len() as u64);
-        }
-        let features = Csr::rectangular(n, width, features.0, features.1, features.2).unwrap_or_default();
+        let features = stored.select(rows.into_iter());
         Ok(Nodes { features, labels })
     }
 }

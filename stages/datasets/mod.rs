@@ -1,8 +1,6 @@
 //! Graph formats: every row of [`FORMATS`] is one file here. A new format is one file and one row.
 
 mod csbm;
-#[cfg(test)]
-mod damage;
 mod geom_gcn;
 mod graphsaint;
 mod heterophilous_npz;

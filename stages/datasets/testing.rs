@@ -231,3 +231,22 @@ pub(crate) fn fuzz_reader<S: Strategy<Value = Vec<u8>>>(
     });
     refused.get()
 }
+
+/// Reads damaged versions of some texts that belong together, one of them damaged at a time: a graph or an error, never
+/// a panic. Returns how many were graphs still.
+pub(crate) fn survive(cases: u32, valid: &[&[u8]], read: impl Fn(&[Vec<u8>]) -> Result<Graph, StageError>) -> u32 {
+    let accepted = Cell::new(0);
+    fuzz(cases, &(0..valid.len(), mutations()), |(which, changes)| {
+        let mut files: Vec<Vec<u8>> = valid.iter().map(|bytes| bytes.to_vec()).collect();
+        files[which] = apply(&changes, &files[which]);
+        match read(&files) {
+            Ok(graph) => {
+                assert_consistent(&graph);
+                accepted.set(accepted.get() + 1);
+            }
+            Err(StageError::Data { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    });
+    accepted.get()
+}

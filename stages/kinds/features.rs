@@ -105,20 +105,7 @@ impl Features {
                 let data = nodes.iter().flat_map(|i| m.row(*i as usize)).copied().collect();
                 Self::Dense(Matrix { rows: nodes.len(), cols: m.cols, data })
             }
-            Self::Sparse(s) => {
-                let mut selected = Csr::<f32>::default();
-                let rows = nodes.iter().map(|i| s.row(*i as usize));
-                let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
-                for (columns, entries) in rows {
-                    indices.extend_from_slice(columns);
-                    values.extend_from_slice(entries);
-                    indptr.push(indices.len() as u64);
-                }
-                if let Some(csr) = Csr::rectangular(nodes.len(), s.cols(), indptr, indices, values) {
-                    selected = csr;
-                }
-                Self::Sparse(selected)
-            }
+            Self::Sparse(s) => Self::Sparse(s.select(nodes.iter().map(|i| *i as usize))),
         }
     }
 

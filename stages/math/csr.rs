@@ -52,6 +52,22 @@ impl<T> Csr<T> {
         (&self.indices[range.clone()], &self.values[range])
     }
 
+    /// Returns some rows, in the order given.
+    #[must_use]
+    pub fn select(&self, rows: impl Iterator<Item = usize>) -> Self
+    where
+        T: Copy,
+    {
+        let mut selected = Self { cols: self.cols, indptr: vec![0], indices: Vec::new(), values: Vec::new() };
+        for row in rows {
+            let (columns, values) = self.row(row);
+            selected.indices.extend_from_slice(columns);
+            selected.values.extend_from_slice(values);
+            selected.indptr.push(selected.indices.len() as u64);
+        }
+        selected
+    }
+
     /// Returns where the entries of a row stand in `indices` and `values`.
     #[expect(clippy::cast_possible_truncation, reason = "row starts index a vector in memory")]
     pub fn range(&self, i: usize) -> std::ops::Range<usize> {

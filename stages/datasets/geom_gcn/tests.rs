@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use npyz::WriterBuilder;
 
 use super::*;
-use crate::datasets::damage;
-use crate::datasets::testing::{real_data, with_job};
+use crate::datasets::testing::{self, real_data, with_job};
 use crate::kinds::Part;
 
 const EDGES: &str = "node_id\tnode_id\n0\t1\n2\t1\n2\t1\n1\t1\n";
@@ -174,7 +173,7 @@ fn what_stands_in_place_of_a_list_is_named() {
 #[test]
 fn damaged_files_give_a_sound_graph_or_an_error() {
     for (nodes, layout) in [(NODES, Layout::Dense), (LISTED, Layout::Indices)] {
-        let accepted = damage::survive(10_000, &[EDGES.as_bytes(), nodes.as_bytes()], |files| {
+        let accepted = testing::survive(10_000, &[EDGES.as_bytes(), nodes.as_bytes()], |files| {
             parse(&files[0], &files[1], layout, None)
         });
         assert!(accepted > 500, "{accepted}");

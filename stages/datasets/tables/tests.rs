@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::contract::StageDef;
-use crate::datasets::damage;
-use crate::datasets::testing::with_job;
+use crate::datasets::testing::{self, with_job};
 use crate::load::Load;
 
 /// Four nodes; `d` has no label.
@@ -425,14 +424,14 @@ fn a_packed_table_that_is_cut_off_says_so() {
 #[test]
 fn damaged_text_gives_a_sound_graph_or_an_error() {
     let files = [EDGES.as_bytes(), NODES.as_bytes()];
-    let accepted = damage::survive(10_000, &files, |files| parse(&params(), &files[0], &files[1]));
+    let accepted = testing::survive(10_000, &files, |files| parse(&params(), &files[0], &files[1]));
     assert!(accepted > 500, "{accepted}");
 }
 
 #[test]
 fn damaged_parquet_gives_a_sound_graph_or_an_error() {
     let (edges, nodes) = (frame(edges_frame()), frame(nodes_frame()));
-    let accepted = damage::survive(10_000, &[&edges, &nodes], |files| {
+    let accepted = testing::survive(10_000, &[&edges, &nodes], |files| {
         let table =
             |name: &str, bytes: &[u8]| parquet::Parquet::new(Path::new(name), bytes.to_vec()).map(Table::Parquet);
         with_job(|job| assemble(&params(), table("nodes", &files[1])?, table("edges", &files[0])?, job))
