@@ -255,6 +255,14 @@ pub struct Job<'a> {
     pub cancel: &'a AtomicBool,
     /// Parameters of the chosen row, filled in by [`StageDef::run`].
     pub variant: &'a Value,
+    /// A folder for checkpoints of a stage that takes minutes; `None` where nothing is kept, such as in tests.
+    ///
+    /// It belongs to the key of the node, is there when the stage starts, and holds what earlier attempts left in it,
+    /// however they ended. It is deleted when the artifact is in the store; what a forced run finds is always empty.
+    /// One process at a time has it. What is in it is not to be trusted: it may be half-written, so the stage verifies
+    /// it ([`crate::checkpoint`] helps), and starts over where it cannot be used. Nothing found there may change a byte
+    /// of the output.
+    pub scratch: Option<&'a Path>,
 }
 
 impl<'a> Job<'a> {

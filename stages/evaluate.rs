@@ -181,7 +181,14 @@ mod tests {
         Nodes { features, labels: LABELS.to_vec(), classes: 3 }.save(&inputs[1].dir).unwrap();
         splits([Part::Test; 5]).save(&inputs[2].dir).unwrap();
         let cancel = AtomicBool::new(false);
-        let job = Job { inputs: &inputs, threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null };
+        let job = Job {
+            inputs: &inputs,
+            threads: 1,
+            progress: &Quiet,
+            cancel: &cancel,
+            variant: &Value::Null,
+            scratch: None,
+        };
         assert_eq!(Evaluate::run(&Params {}, &job).unwrap().splits[0].test.nodes, 5);
     }
 }

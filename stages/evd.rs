@@ -140,7 +140,17 @@ mod tests {
         Operator { matrix }.save(folder.path()).unwrap();
         let inputs = [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned() }];
         let cancel = AtomicBool::new(false);
-        Evd::run(params, &Job { inputs: &inputs, threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null })
+        Evd::run(
+            params,
+            &Job {
+                inputs: &inputs,
+                threads: 1,
+                progress: &Quiet,
+                cancel: &cancel,
+                variant: &Value::Null,
+                scratch: None,
+            },
+        )
     }
 
     /// Ã of a random graph, dense in memory.

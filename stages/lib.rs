@@ -3,6 +3,7 @@
 //! `contract` says what a stage is; every stage is one file beside it and one row of `STAGES`. This crate never
 //! reads pipeline files, looks at the cache or prints: the engine does, and depends on this crate, never the reverse.
 
+pub mod checkpoint;
 pub mod contract;
 pub mod datasets;
 pub mod evaluate;

@@ -441,7 +441,14 @@ mod tests {
         });
         let checked = stage.check(written.as_object().unwrap()).unwrap();
         let cancel = AtomicBool::new(false);
-        let job = Job { inputs: &inputs, threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null };
+        let job = Job {
+            inputs: &inputs,
+            threads: 1,
+            progress: &Quiet,
+            cancel: &cancel,
+            variant: &Value::Null,
+            scratch: None,
+        };
         let out = tempfile::tempdir().unwrap();
         stage.run(&checked, &job, out.path()).unwrap();
         let table = Table::load(out.path()).unwrap();

@@ -58,7 +58,7 @@ impl<'a> Aside<'a> {
         std::fs::create_dir_all(&dir).map_err(cannot)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (cancel, variant) = (AtomicBool::new(false), Value::Null);
-        let job = Job { inputs: &inputs, threads, progress: &Quiet, cancel: &cancel, variant: &variant };
+        let job = Job { inputs: &inputs, threads, progress: &Quiet, cancel: &cancel, variant: &variant, scratch: None };
         node.stage.run(&node.params, &job, &dir).map_err(|error| {
             let code = if matches!(error, StageError::Data { .. }) { exit::DATA } else { exit::FAILED };
             Failure::new(code, error.to_string(), error.hint())

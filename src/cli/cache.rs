@@ -38,9 +38,10 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what could be deleted: artifacts that no published result needs, leftovers, quarantine
+    /// Show what could be deleted: artifacts that no published result needs, resume points, leftovers, quarantine
     ///
-    /// Nothing is deleted without --delete, and never what a published result needs.
+    /// A resume point is what a run that did not finish left for the next one to go on from. Nothing is deleted without
+    /// --delete, and never what a published result needs or a run is using.
     Gc {
         /// Delete what is shown
         #[arg(long)]
@@ -91,10 +92,18 @@ fn ls(stage: Option<&str>, store: &StoreArgs, as_json: bool) -> Result<u8, Failu
             "key": m.key, "stage": artifact.stage, "bytes": m.bytes(), "seconds": m.seconds, "id": m.node, "created": m.created,
         }));
     }
+    // Nothing says which stage a resume point belongs to.
+    let points = if stage.is_none() { store.resume_points()? } else { Vec::new() };
+    let unfinished: u64 = points.iter().map(|p| p.bytes).sum();
     if as_json {
-        print_json(&json!({"version": 1, "artifacts": listed, "bytes": total}))?;
+        let points: Vec<_> = points.iter().map(|p| json!({"key": p.key, "bytes": p.bytes})).collect();
+        print_json(&json!({"version": 1, "artifacts": listed, "bytes": total, "resume-points": points}))?;
     } else {
-        print(&format!("{out}{} artifacts, {}\n", listed.len(), bytes_text(total)))?;
+        out.push_str(&format!("{} artifacts, {}\n", listed.len(), bytes_text(total)));
+        if !points.is_empty() {
+            out.push_str(&format!("{} resume points, {}\n", points.len(), bytes_text(unfinished)));
+        }
+        print(&out)?;
     }
     Ok(exit::DONE)
 }
@@ -138,6 +147,7 @@ fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bo
     let total: u64 = chosen.iter().map(|p| p.bytes).sum();
     let describe = |what: &Leftover| match what {
         Leftover::Artifact(a) => ("artifact", format!("{} {}", a.stage, a.key.short())),
+        Leftover::ResumePoint(key) => ("resume point", key.short()),
         Leftover::Unfinished(name) => ("unfinished", name.clone()),
         Leftover::Quarantined(name) => ("quarantined", name.clone()),
     };

@@ -10,7 +10,9 @@ use ppgnn_stages::contract::{ArtifactError, InputDir, Job, Progress, ProgressSin
 use serde_json::Value;
 
 use crate::plan::{FileDigests, Node, NodeId, Plan};
-use crate::store::{ArtifactRef, Claim, Integrity, Made, Opened, Store, StoreError, hint_for, stops_everything};
+use crate::store::{
+    ArtifactRef, Claim, Integrity, Made, Opened, Pending, Store, StoreError, hint_for, stops_everything,
+};
 
 use super::event::{Event, EventSink, Failure, FailureKind, label};
 
@@ -65,14 +67,18 @@ impl Work<'_> {
             Ok(inputs) => inputs,
             Err(lost) => return Ok(Outcome::InputsLost(lost)),
         };
+        if forced {
+            // To compute it again means from the start.
+            self.store.forget_resume_point(&claim)?;
+        }
         let pending = self.store.begin(&claim)?;
         let (name, key) = label(node);
         self.sink.event(&Event::NodeStarted { node: name, key, threads });
         let begun = Instant::now();
-        let ran = self.run_stage(node, &inputs, threads, pending.dir());
+        let ran = self.run_stage(node, &inputs, threads, &pending);
         let seconds = begun.elapsed().as_secs_f64();
         if let Err(problem) = ran {
-            return self.problem(node, &inputs, problem, pending.dir());
+            return self.problem(node, &inputs, problem, &pending);
         }
         if let Some(failure) = changed_file(node) {
             return Ok(Outcome::Failed(failure));
@@ -117,14 +123,21 @@ impl Work<'_> {
     }
 
     /// Runs the stage in a thread pool of its own size, which nested parallel loops then use as well.
-    fn run_stage(&self, node: &Node, inputs: &[InputDir], threads: usize, dir: &Path) -> Result<(), Problem> {
+    fn run_stage(&self, node: &Node, inputs: &[InputDir], threads: usize, pending: &Pending) -> Result<(), Problem> {
         let _span = tracing::info_span!("stage", node = node.name, key = %node.key.short(), threads).entered();
         // As much stack as a main thread has: numerical code may recurse.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
         let pool = pool.map_err(|e| Problem::Threads(e.to_string()))?;
         let progress = Forward { node, sink: self.sink };
-        let job = Job { inputs, threads, progress: &progress, cancel: &self.stop, variant: &Value::Null };
-        let run = || pool.install(|| node.stage.run(&node.params, &job, dir));
+        let job = Job {
+            inputs,
+            threads,
+            progress: &progress,
+            cancel: &self.stop,
+            variant: &Value::Null,
+            scratch: Some(pending.scratch()),
+        };
+        let run = || pool.install(|| node.stage.run(&node.params, &job, pending.dir()));
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(result) => result.map_err(Problem::Stage),
             Err(payload) => Err(Problem::Panic(panic_text(payload.as_ref()))),
@@ -132,7 +145,13 @@ impl Work<'_> {
     }
 
     /// Says what a failed stage means for the run.
-    fn problem(&self, node: &Node, inputs: &[InputDir], problem: Problem, dir: &Path) -> Result<Outcome, StoreError> {
+    fn problem(
+        &self,
+        node: &Node,
+        inputs: &[InputDir],
+        problem: Problem,
+        pending: &Pending,
+    ) -> Result<Outcome, StoreError> {
         let error = match problem {
             Problem::Threads(text) => {
                 let hint = Some("use fewer cores, or raise the limit on threads".to_owned());
@@ -148,7 +167,8 @@ impl Work<'_> {
         let kind = match &error {
             StageError::Data { .. } => FailureKind::Data,
             StageError::Artifact(ArtifactError::Io { path, source })
-                if path.starts_with(dir) && stops_everything(source) =>
+                if (path.starts_with(pending.dir()) || path.starts_with(pending.scratch()))
+                    && stops_everything(source) =>
             {
                 return Ok(Outcome::Failed(Failure::new(FailureKind::Store, &error, hint_for(source))));
             }

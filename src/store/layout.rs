@@ -13,11 +13,12 @@ use super::error::{StoreError, io_error};
 
 pub(super) const OBJECTS: &str = "objects";
 pub(super) const TMP: &str = "tmp";
+pub(super) const RESUME: &str = "resume";
 pub(super) const CLAIMS: &str = "claims";
 pub(super) const QUARANTINE: &str = "quarantine";
 pub(super) const RESULTS: &str = "results";
 pub(super) const RUNS: &str = "runs";
-pub(super) const FOLDERS: [&str; 6] = [OBJECTS, TMP, CLAIMS, QUARANTINE, RESULTS, RUNS];
+pub(super) const FOLDERS: [&str; 7] = [OBJECTS, TMP, RESUME, CLAIMS, QUARANTINE, RESULTS, RUNS];
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const STORE_FILE: &str = "store.json";
 pub(super) const LOCK_FILE: &str = "store.lock";

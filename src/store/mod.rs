@@ -5,6 +5,7 @@
 //! store.lock                        shared by runs, exclusive for deletion
 //! objects/<stage>/<key>/            one artifact: its files and manifest.json
 //! tmp/<key>.<pid>.<n>/              an artifact being written
+//! resume/<key>/                     what a stage left for its next attempt at a node
 //! claims/<key>                      lock of a node being computed
 //! quarantine/<stage>-<key>-<n>/     damaged or replaced artifacts
 //! results/<pipeline>/[<profile>/]   published tables and published.json
@@ -25,6 +26,7 @@ mod manifest;
 mod pending;
 pub mod prune;
 mod publish;
+mod resume;
 
 pub use claim::{Claim, ClaimGuard, InUse};
 pub use disk::{Entry, Integrity, Opened, Store};
@@ -34,3 +36,4 @@ pub use layout::ArtifactRef;
 pub use manifest::{FileRecord, Made, Manifest};
 pub use pending::{Committed, Pending};
 pub use publish::{Published, PublishedFile, PublishedRun, PublishedTable, TableRecord};
+pub use resume::ResumePoint;

@@ -15,6 +15,7 @@ pub struct Pending<'s> {
     store: &'s Store,
     claim: &'s ClaimGuard,
     dir: PathBuf,
+    scratch: PathBuf,
     moved: bool,
 }
 
@@ -28,7 +29,7 @@ pub struct Committed {
 }
 
 impl Store {
-    /// Makes an empty folder for the artifact of a claimed node.
+    /// Makes an empty folder for the artifact of a claimed node, and opens its resume point.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -36,7 +37,9 @@ impl Store {
         self.must_write()?;
         let dir = self.temporary(&claim.key().to_string());
         fs::create_dir(&dir).map_err(io_error("create the folder", &dir))?;
-        Ok(Pending { store: self, claim, dir, moved: false })
+        let mut pending = Pending { store: self, claim, dir, scratch: PathBuf::new(), moved: false };
+        pending.scratch = self.open_resume_point(claim)?;
+        Ok(pending)
     }
 }
 
@@ -46,13 +49,28 @@ impl Pending<'_> {
         &self.dir
     }
 
+    /// Returns the folder of the resume point, which outlives this value unless it is empty or the artifact committed.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
     /// Takes the digests of all files, writes the manifest, flushes everything, and renames the folder into place.
     ///
-    /// An artifact that was there before stays if its bytes are the same, and goes to quarantine otherwise.
+    /// An artifact that was there before stays if its bytes are the same, and goes to quarantine otherwise. The resume
+    /// point is deleted.
     ///
     /// # Errors
     /// When something cannot be written or flushed; nothing is visible then.
     pub fn commit(mut self, made: Made) -> Result<Committed, StoreError> {
+        let committed = self.move_into_place(made)?;
+        if let Err(error) = self.store.forget_resume_point(self.claim) {
+            // The artifact is there, which is what matters; the rest is for `prune`.
+            tracing::warn!(path = %self.scratch.display(), %error, "cannot delete a resume point");
+        }
+        Ok(committed)
+    }
+
+    fn move_into_place(&mut self, made: Made) -> Result<Committed, StoreError> {
         if made.ingredients.key() != *self.claim.key() {
             return Err(StoreError::WrongKey { node: made.node });
         }
@@ -118,6 +136,8 @@ impl Drop for Pending<'_> {
         if self.moved {
             return;
         }
+        // Fails where something is in it, which is meant to stay.
+        let _ = fs::remove_dir(&self.scratch);
         if let Err(error) = fs::remove_dir_all(&self.dir) {
             tracing::warn!(path = %self.dir.display(), %error, "cannot delete an unfinished artifact");
         }

@@ -1,16 +1,19 @@
 //! Chooses what could be deleted, and deletes a chosen list. Choosing never deletes.
 //!
 //! An artifact that a published result needs is never offered. Deleting takes the store for itself, so that no run
-//! loses artifacts under its feet, and looks again at what is published before it starts.
+//! loses artifacts under its feet, and looks again at what is published before it starts. A resume point is minutes or
+//! hours of work that a next run could go on from: it is offered by age like an artifact, unless its artifact is there.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::plan::ArtifactKey;
+
 use super::claim::Claim;
 use super::disk::Store;
-use super::error::{StoreError, io_error};
+use super::error::StoreError;
 use super::layout::{
     ArtifactRef, CLAIMS, MANIFEST, OBJECTS, QUARANTINE, TMP, folders, is_plain, key_of_temporary, list, size_of,
 };
@@ -29,6 +32,8 @@ pub struct Prunable {
 pub enum Leftover {
     /// An artifact that no published result needs.
     Artifact(ArtifactRef),
+    /// What a stage left for its next attempt at a node that nobody is computing.
+    ResumePoint(ArtifactKey),
     /// A file or folder in `tmp` that nobody is writing.
     Unfinished(String),
     /// A folder in `quarantine`.
@@ -44,22 +49,34 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// Chooses what could be deleted. `older_than` limits artifacts and quarantine to those that have been there so long.
+/// Chooses what could be deleted. `older_than` limits artifacts, resume points and quarantine to those that have been
+/// there so long.
 ///
 /// # Errors
 /// When the store cannot be listed or a record of published results cannot be read.
 pub fn choose(store: &Store, older_than: Option<Duration>) -> Result<Vec<Prunable>, StoreError> {
     let needed = needed(store)?;
-    let old = |path: &Path| older_than.is_none_or(|limit| age(path).is_some_and(|age| age >= limit));
+    let is_old = |time: Option<SystemTime>| {
+        let age = time.and_then(|time| SystemTime::now().duration_since(time).ok());
+        older_than.is_none_or(|limit| age.is_some_and(|age| age >= limit))
+    };
+    let old = |path: &Path| is_old(fs::symlink_metadata(path).and_then(|m| m.modified()).ok());
     let mut chosen = Vec::new();
     let mut offer = |what: Leftover| {
         let bytes = size_of(&path_of(store, &what));
         chosen.push(Prunable { what, bytes });
     };
-    for artifact in store.entries(None)? {
+    let there = store.entries(None)?;
+    for artifact in &there {
         let dir = store.object(&artifact.key, &artifact.stage)?;
-        if !needed.contains(&artifact) && (old(&dir.join(MANIFEST)) || !dir.join(MANIFEST).exists()) {
-            offer(Leftover::Artifact(artifact));
+        if !needed.contains(artifact) && (old(&dir.join(MANIFEST)) || !dir.join(MANIFEST).exists()) {
+            offer(Leftover::Artifact(artifact.clone()));
+        }
+    }
+    let done: HashSet<ArtifactKey> = there.iter().filter(|a| store.has(&a.key, &a.stage)).map(|a| a.key).collect();
+    for point in store.resume_points()? {
+        if (is_old(point.changed) || done.contains(&point.key)) && !store.is_claimed(&point.key)? {
+            offer(Leftover::ResumePoint(point.key));
         }
     }
     for (name, _) in list(&store.root().join(TMP))? {
@@ -86,10 +103,11 @@ pub fn delete(store: &Store, chosen: &[Prunable]) -> Result<Pruned, StoreError> 
     for item in chosen {
         let keep = match &item.what {
             Leftover::Artifact(artifact) => !is_plain(&artifact.stage) || needed.contains(artifact),
+            Leftover::ResumePoint(key) => store.is_claimed(key)?,
             Leftover::Unfinished(name) => !is_ours(name) || !is_abandoned(store, name)?,
             Leftover::Quarantined(name) => !is_plain(name),
         };
-        if !keep && discard(store, &path_of(store, &item.what))? {
+        if !keep && store.discard(&path_of(store, &item.what))? {
             pruned.count += 1;
             pruned.bytes += item.bytes;
         }
@@ -105,7 +123,7 @@ impl Store {
     /// [`StoreError::InUse`] while a run holds the store; otherwise what the operating system reports.
     pub fn remove(&self, artifact: &ArtifactRef) -> Result<bool, StoreError> {
         let _alone = self.hold_alone()?;
-        discard(self, &self.object(&artifact.key, &artifact.stage)?)
+        self.discard(&self.object(&artifact.key, &artifact.stage)?)
     }
 }
 
@@ -116,13 +134,10 @@ fn needed(store: &Store) -> Result<HashSet<ArtifactRef>, StoreError> {
 fn path_of(store: &Store, what: &Leftover) -> PathBuf {
     match what {
         Leftover::Artifact(artifact) => store.root().join(OBJECTS).join(&artifact.stage).join(artifact.key.to_string()),
+        Leftover::ResumePoint(key) => store.resume_folder(key),
         Leftover::Unfinished(name) => store.root().join(TMP).join(name),
         Leftover::Quarantined(name) => store.root().join(QUARANTINE).join(name),
     }
-}
-
-fn age(path: &Path) -> Option<Duration> {
-    SystemTime::now().duration_since(fs::symlink_metadata(path).ok()?.modified().ok()?).ok()
 }
 
 /// Returns whether a name in `tmp` is one that a store gives: what it is, process, number.
@@ -145,16 +160,6 @@ fn is_abandoned(store: &Store, name: &str) -> Result<bool, StoreError> {
         Some(key) => store.is_claimed(&key).map(|claimed| !claimed),
         None => Ok(true),
     }
-}
-
-/// Deletes a file or folder of the store. It vanishes at once, by a rename, and is then taken apart.
-fn discard(store: &Store, path: &Path) -> Result<bool, StoreError> {
-    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(false) };
-    let trash = store.temporary("trash");
-    fs::rename(path, &trash).map_err(io_error("delete", path))?;
-    let deleted = if meta.is_dir() { fs::remove_dir_all(&trash) } else { fs::remove_file(&trash) };
-    deleted.map_err(io_error("delete", &trash))?;
-    Ok(true)
 }
 
 /// Removes the files of claims whose owner was killed. They do no harm, but they add up.

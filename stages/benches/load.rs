@@ -71,7 +71,7 @@ fn read(name: &str, folder: &Path) {
     params.as_object_mut().expect("an object").remove("format");
     let format = FORMATS.iter().find(|f| f.variant.name == format).expect("a known format");
     let cancel = AtomicBool::new(false);
-    let job = Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &params };
+    let job = Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &params, scratch: None };
     let (mut best, mut edges) = (f64::INFINITY, 0);
     for _ in 0..3 {
         let begun = Instant::now();

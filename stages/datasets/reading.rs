@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn progress_is_modest_and_an_interruption_is_seen() {
         let (notes, cancel) = (Notes(Mutex::default()), AtomicBool::new(false));
-        let job = Job { inputs: &[], threads: 1, progress: &notes, cancel: &cancel, variant: &Value::Null };
+        let job =
+            Job { inputs: &[], threads: 1, progress: &notes, cancel: &cancel, variant: &Value::Null, scratch: None };
         let mut steps = Steps::new(&job, 250_000, "rows");
         assert!((0..250_000).all(|_| steps.add(1).is_ok()));
         assert_eq!(*notes.0.lock().unwrap(), [100_000, 200_000]);

@@ -30,7 +30,7 @@ pub(crate) fn real_data(folder: &str) -> Option<PathBuf> {
 /// Runs something that wants a job.
 pub(crate) fn with_job<R>(f: impl FnOnce(&Job) -> Result<R, StageError>) -> Result<R, StageError> {
     let cancel = AtomicBool::new(false);
-    f(&Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null })
+    f(&Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null, scratch: None })
 }
 
 /// Reads a graph from a file of these bytes.

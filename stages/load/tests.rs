@@ -12,7 +12,14 @@ fn load(written: &Value) -> Graph {
     let stage = StageDef::of::<Load>();
     let checked = stage.check(written.as_object().unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let job = Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &AtomicBool::new(false), variant: &Value::Null };
+    let job = Job {
+        inputs: &[],
+        threads: 1,
+        progress: &Quiet,
+        cancel: &AtomicBool::new(false),
+        variant: &Value::Null,
+        scratch: None,
+    };
     stage.run(&checked, &job, folder.path()).unwrap();
     Graph::load(folder.path()).unwrap()
 }

@@ -30,6 +30,22 @@ fn gc_shows_first_and_never_takes_what_a_published_result_needs() {
 }
 
 #[test]
+fn resume_points_are_counted_and_deleted_on_request() {
+    let project = Project::tiny();
+    project.run(&["run", "tiny.yaml", "load"]).exit(0);
+    project.write(&format!("artifacts/resume/{}/state", "ab".repeat(32)), "x".repeat(1500));
+    project.run(&["cache", "ls"]).exit(0).prints("2 artifacts").prints("1 resume points, 1.5 kB");
+    let listed = project.run(&["cache", "ls", "--json"]).exit(0).json();
+    assert_eq!(listed["resume-points"][0]["bytes"], 1500);
+    let old = project.run(&["cache", "gc", "--older-than", "1d"]).exit(0);
+    assert!(!old.stdout.contains("resume point"), "{}", old.stdout);
+    project.run(&["cache", "gc"]).exit(0).prints("resume point    1.5 kB  abababab");
+    project.run(&["cache", "gc", "--delete"]).exit(0);
+    let listed = project.run(&["cache", "ls", "--json"]).exit(0).json();
+    assert_eq!(listed["resume-points"], serde_json::json!([]));
+}
+
+#[test]
 fn gc_leaves_a_folder_alone_that_is_not_a_store() {
     let project = Project::tiny().file("home/tmp/mine.txt", "keep");
     project.run(&["cache", "gc", "--delete", "--artifacts", "home"]).exit(7).says("not an artifact store");

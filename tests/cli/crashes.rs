@@ -57,6 +57,10 @@ fn killed_runs_lose_nothing_and_end_in_the_same_bytes() {
     let last = format!("stormy-{store}");
     assert!(run(&last).output().unwrap().status.success());
     assert_same(&project, "calm", &last);
+    for folder in ["tmp", "resume", "claims"] {
+        let left = std::fs::read_dir(project.path(&last).join(folder)).unwrap().count();
+        assert_eq!(left, 0, "`{folder}` of a finished run is not empty");
+    }
     assert!(store > 0, "kills must let runs come to an end now and then");
     eprintln!("{landed} kills, {finished_early} runs that ended first, {store} stores filled, {whole} ms undisturbed");
 }

@@ -14,6 +14,7 @@ mod damage;
 mod gc;
 mod processes;
 mod publish;
+mod resume;
 mod runs;
 mod scheduling;
 mod stores;

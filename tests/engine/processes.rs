@@ -9,6 +9,7 @@ use std::time::Duration;
 use ppgnn::plan::NodeId;
 use ppgnn::run::Event;
 use ppgnn::store::Claim;
+use ppgnn::store::prune::{self, Leftover};
 use serde_json::json;
 
 use crate::toy::{World, wait_until};
@@ -69,6 +70,22 @@ fn program_runs() {
     assert!(world.run(&[b, c]).0.is_complete());
 }
 
+/// The same node twice: once it stops half-way and waits, once it does not.
+fn steps_at(dir: &Path) -> (World, [NodeId; 2]) {
+    let mut world = World::at(dir);
+    let waits = world.node_with("steps", json!({"add": 6, "stop": "wait"}), &[]);
+    let runs = world.node("steps", 6, &[]);
+    (world, [waits, runs])
+}
+
+#[test]
+#[ignore = "a program for other tests: stops half-way and waits to be killed"]
+fn program_stops_half_way() {
+    let Some(dir) = shared_dir() else { return };
+    let (world, [waits, _]) = steps_at(&dir);
+    world.run(&[waits]);
+}
+
 #[test]
 fn a_claim_vanishes_with_its_killed_owner() {
     let dir = tempfile::tempdir().unwrap();
@@ -100,6 +117,27 @@ fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
     assert_eq!((world.number(a), world.number(b), world.number(c)), (1, 3, 4));
     assert!(world.list("tmp").is_empty());
     assert!(world.list("quarantine").is_empty());
+}
+
+#[test]
+fn a_node_goes_on_where_a_killed_process_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, [_, runs]) = steps_at(dir.path());
+    let key = world.plan.node(runs).key;
+    let store = world.store();
+    let mut child = start("processes::program_stops_half_way", dir.path());
+    wait_until(|| world.log.join("half").exists());
+    let offered = || prune::choose(&store, None).unwrap().into_iter().map(|p| p.what).collect::<Vec<_>>();
+    assert_eq!(offered(), [], "a running process has it");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(offered().contains(&Leftover::ResumePoint(key)));
+    let (report, _) = world.run(&[runs]);
+    assert_eq!(report.ran, 1);
+    assert!(world.log.join("found3").exists(), "it started from nothing");
+    assert_eq!(world.number(runs), 6);
+    assert!(world.list("resume").is_empty());
+    assert!(world.list("tmp").is_empty());
 }
 
 #[test]

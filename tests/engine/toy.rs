@@ -1,7 +1,7 @@
 //! Toy stages, hand-made plans and a sink that remembers: what the engine tests stand on.
 //!
-//! Every toy stage has the same parameters. `log` and `sleep` are deliberately left out of the key: they say how a
-//! test watches a stage, not what it computes.
+//! Every toy stage has the same parameters. `log`, `sleep` and `stop` are deliberately left out of the key: they say how
+//! a test watches a stage, not what it computes.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, Plan};
 use ppgnn::run::{Event, EventSink, RunOptions, RunReport, execute};
 use ppgnn::store::Store;
+use ppgnn_stages::checkpoint::Log;
 use ppgnn_stages::contract::{Artifact, ArtifactError, Job, Kind, Progress, Slot, Stage, StageDef, StageError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,8 @@ pub struct Params {
     pub log: PathBuf,
     /// Milliseconds to take; not in the key.
     pub sleep: u64,
+    /// How `steps` ends half-way: `fail`, `panic`, `wait` until it is cancelled or killed, `full`; not in the key.
+    pub stop: String,
 }
 
 impl ppgnn_stages::params::Params for Params {}
@@ -130,6 +133,42 @@ impl Stage for Slow {
     }
 }
 
+/// Counts to `add` and leaves a record of every step in its resume point, where the next attempt goes on.
+struct Steps;
+impl Stage for Steps {
+    const NAME: &'static str = "steps";
+    const ABOUT: &'static str = "Counts step by step";
+    const VERSION: u32 = 1;
+    const INPUTS: &'static [Slot] = MANY;
+    type Params = Params;
+    type Output = Number;
+    fn run(params: &Params, job: &Job) -> Result<Number, StageError> {
+        let path = job.scratch.unwrap().join("steps");
+        let mut log = Log::open(&path)?;
+        let found = log.by_ref().count() as i64;
+        record(params, &format!("found{found}"));
+        for step in found..params.add {
+            if step == params.add / 2 {
+                match params.stop.as_str() {
+                    "fail" => return Err(StageError::numeric("half-way is enough", "go on")),
+                    "panic" => panic!("half-way is enough"),
+                    "full" => return Err(ArtifactError::io(&path, std::io::Error::from_raw_os_error(28)).into()),
+                    "wait" => {
+                        record(params, "half");
+                        while job.check_cancelled().is_ok() {
+                            std::thread::sleep(Duration::from_millis(5));
+                        }
+                        return Err(StageError::Cancelled);
+                    }
+                    _ => {}
+                }
+            }
+            log.append(&step.to_le_bytes())?;
+        }
+        Ok(Number(sum(params, job)?))
+    }
+}
+
 /// Goes wrong as its mode says.
 struct Trouble;
 impl Stage for Trouble {
@@ -178,7 +217,8 @@ impl Artifact for TroubleMade {
     }
 }
 
-static STAGES: &[StageDef] = &[StageDef::of::<Add>(), StageDef::of::<Slow>(), StageDef::of::<Trouble>()];
+static STAGES: &[StageDef] =
+    &[StageDef::of::<Add>(), StageDef::of::<Slow>(), StageDef::of::<Steps>(), StageDef::of::<Trouble>()];
 
 /// Returns how many stages ran with this log folder.
 pub fn executions(log: &Path) -> u64 {
@@ -236,7 +276,8 @@ impl World {
     pub fn node_with(&mut self, stage: &str, params: Value, of: &[NodeId]) -> NodeId {
         let def = STAGES.iter().find(|s| s.name == stage).unwrap();
         let mut params = params.as_object().cloned().unwrap();
-        let in_key = params.iter().filter(|(name, _)| *name != "sleep").map(|(n, v)| (n.clone(), v.clone())).collect();
+        let mut in_key = params.clone();
+        in_key.retain(|name, _| name != "sleep" && name != "stop");
         let name = format!("{stage}/{}{}", params["add"], params.get("mode").and_then(Value::as_str).unwrap_or(""));
         params.insert("log".into(), json!(self.log));
         let inputs = of.iter().map(|id| KeyInput { slot: "of".into(), key: self.plan.node(*id).key }).collect();
