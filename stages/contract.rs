@@ -293,6 +293,14 @@ impl<'a> Job<'a> {
         self.progress.progress(progress);
     }
 
+    /// Reports a fact about how the result is being computed that is not part of it; the last value of a name counts.
+    ///
+    /// Such facts differ from run to run, so they are kept beside the artifact and never in its files. By convention
+    /// `memory` is in bytes, a name that ends in `seconds` is a duration, and anything else is a count.
+    pub fn measured(&self, name: &'static str, value: f64) {
+        self.progress.measured(name, value);
+    }
+
     /// Returns an error if the run was interrupted; long loops call this once a step.
     ///
     /// # Errors
@@ -317,6 +325,8 @@ pub struct Progress {
 pub trait ProgressSink: Sync {
     /// Takes one report.
     fn progress(&self, progress: &Progress);
+    /// Takes a fact about the computation, see [`Job::measured`].
+    fn measured(&self, _name: &'static str, _value: f64) {}
 }
 
 /// A progress sink that drops everything.

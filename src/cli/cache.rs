@@ -89,7 +89,8 @@ fn ls(stage: Option<&str>, store: &StoreArgs, as_json: bool) -> Result<u8, Failu
         let line = (m.key.short(), &artifact.stage, bytes_text(m.bytes()), duration_text(m.seconds), &m.node);
         out.push_str(&format!("{}  {:<10} {:>9} {:>8}  {}\n", line.0, line.1, line.2, line.3, line.4));
         listed.push(json!({
-            "key": m.key, "stage": artifact.stage, "bytes": m.bytes(), "seconds": m.seconds, "id": m.node, "created": m.created,
+            "key": m.key, "stage": artifact.stage, "bytes": m.bytes(), "seconds": m.seconds, "id": m.node,
+            "created": m.created, "measured": m.measured,
         }));
     }
     // Nothing says which stage a resume point belongs to.

@@ -8,7 +8,7 @@ use super::project::{PipelineArgs, StoreArgs};
 use super::{exit, print, print_json, targets};
 use crate::history::{Difference, Nearest, Recall};
 use crate::plan::{ArtifactKey, Node, NodeId, Plan};
-use crate::report::duration_text;
+use crate::report::{duration_text, measured_text};
 use crate::store::Store;
 
 /// Say which ingredient of a node's key differs from the nearest earlier artifact
@@ -59,7 +59,13 @@ fn explain(plan: &Plan, id: NodeId, store: &Store, recall: &Recall, out: &mut St
     let node = plan.node(id);
     out.push_str(&format!("{} {}\n", node.name, node.key.short()));
     match store.manifest(&node.key, node.stage.name) {
-        Some(m) => out.push_str(&format!("  hit: computed {} in {}\n", m.created, duration_text(m.seconds))),
+        Some(m) => {
+            out.push_str(&format!("  hit: computed {} in {}\n", m.created, duration_text(m.seconds)));
+            if !m.measured.is_empty() {
+                let measured: Vec<_> = m.measured.iter().map(|(name, value)| measured_text(name, *value)).collect();
+                out.push_str(&format!("  measured: {}\n", measured.join(", ")));
+            }
+        }
         None => out.push_str("  miss: not in the store\n"),
     }
     match recall.nearest(node) {
@@ -98,7 +104,9 @@ fn differences(nearest: &Nearest, plan: &Plan, id: NodeId, store: &Store, depth:
 }
 
 fn to_json(node: &Node, store: &Store, recall: &Recall) -> serde_json::Value {
-    let state = if store.manifest(&node.key, node.stage.name).is_some() { "hit" } else { "miss" };
+    let manifest = store.manifest(&node.key, node.stage.name);
+    let state = if manifest.is_some() { "hit" } else { "miss" };
+    let measured = manifest.map(|m| m.measured);
     let nearest = recall.nearest(node).map(|nearest| {
         let differences: Vec<_> = nearest
             .differences
@@ -112,5 +120,8 @@ fn to_json(node: &Node, store: &Store, recall: &Recall) -> serde_json::Value {
             .collect();
         json!({"id": nearest.manifest.node, "key": nearest.manifest.key, "differences": differences})
     });
-    json!({"id": node.name, "stage": node.stage.name, "key": node.key, "state": state, "nearest": nearest})
+    json!({
+        "id": node.name, "stage": node.stage.name, "key": node.key, "state": state, "measured": measured,
+        "nearest": nearest,
+    })
 }

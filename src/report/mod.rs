@@ -9,4 +9,4 @@ mod units;
 pub use jsonl::JsonLines;
 pub use tee::Tee;
 pub use terminal::{Style, Terminal};
-pub use units::{bytes_text, duration_text};
+pub use units::{bytes_text, duration_text, measured_text};

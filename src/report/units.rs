@@ -6,7 +6,7 @@ pub fn duration_text(seconds: f64) -> String {
     if seconds < 59.95 {
         return format!("{seconds:.1} s");
     }
-    let whole = std::time::Duration::try_from_secs_f64(seconds.round()).unwrap_or_default().as_secs();
+    let whole = nearest(seconds);
     if whole < 3600 {
         format!("{} m {:02} s", whole / 60, whole % 60)
     } else {
@@ -24,6 +24,20 @@ pub fn bytes_text(bytes: u64) -> String {
     let fitting = units.iter().rev().find(|(_, size)| bytes >= *size).unwrap_or(&units[0]);
     let tenths = bytes / (fitting.1 / 10);
     format!("{}.{} {}", tenths / 10, tenths % 10, fitting.0)
+}
+
+/// Writes what a stage measured, by the convention for names: bytes for `memory`, a duration for `…seconds`, else a number.
+pub fn measured_text(name: &str, value: f64) -> String {
+    match name {
+        "memory" => format!("{name} {}", bytes_text(nearest(value))),
+        _ if name.ends_with("seconds") => format!("{name} {}", duration_text(value)),
+        _ => format!("{name} {value}"),
+    }
+}
+
+/// Returns the nearest whole number, without a conversion that could truncate.
+fn nearest(value: f64) -> u64 {
+    std::time::Duration::try_from_secs_f64(value.round()).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]
@@ -49,6 +63,18 @@ mod tests {
     fn sizes_are_decimal() {
         for (bytes, text) in [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2_000_000_000, "2.0 GB")] {
             assert_eq!(bytes_text(bytes), text);
+        }
+    }
+
+    #[test]
+    fn measures_have_units_by_name() {
+        for (name, value, text) in [
+            ("memory", 1.5e9, "memory 1.5 GB"),
+            ("filter-seconds", 542.0, "filter-seconds 9 m 02 s"),
+            ("products", 1234.0, "products 1234"),
+            ("memory", -1.0, "memory 0 B"),
+        ] {
+            assert_eq!(measured_text(name, value), text);
         }
     }
 }

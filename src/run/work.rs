@@ -1,9 +1,11 @@
 //! What a worker does with one node: look it up, or claim it, run its stage and commit the result.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use ppgnn_stages::contract::{ArtifactError, InputDir, Job, Progress, ProgressSink, StageError};
@@ -77,13 +79,14 @@ impl Work<'_> {
         let begun = Instant::now();
         let ran = self.run_stage(node, &inputs, threads, &pending);
         let seconds = begun.elapsed().as_secs_f64();
-        if let Err(problem) = ran {
-            return self.problem(node, &inputs, problem, &pending);
-        }
+        let measured = match ran {
+            Ok(measured) => measured,
+            Err(problem) => return self.problem(node, &inputs, problem, &pending),
+        };
         if let Some(failure) = changed_file(node) {
             return Ok(Outcome::Failed(failure));
         }
-        let made = Made { node: node.name.clone(), ingredients: node.ingredients.clone(), seconds, threads };
+        let made = Made { node: node.name.clone(), ingredients: node.ingredients.clone(), seconds, threads, measured };
         let committed = pending.commit(made)?;
         let bytes = committed.entry.manifest.bytes();
         Ok(Outcome::Finished { seconds, bytes, bytes_same: committed.bytes_same })
@@ -122,13 +125,20 @@ impl Work<'_> {
         Ok(if lost.is_empty() { Ok(inputs) } else { Err(lost) })
     }
 
-    /// Runs the stage in a thread pool of its own size, which nested parallel loops then use as well.
-    fn run_stage(&self, node: &Node, inputs: &[InputDir], threads: usize, pending: &Pending) -> Result<(), Problem> {
+    /// Runs the stage in a thread pool of its own size, which nested parallel loops then use as well. Returns what it
+    /// measured.
+    fn run_stage(
+        &self,
+        node: &Node,
+        inputs: &[InputDir],
+        threads: usize,
+        pending: &Pending,
+    ) -> Result<Measured, Problem> {
         let _span = tracing::info_span!("stage", node = node.name, key = %node.key.short(), threads).entered();
         // As much stack as a main thread has: numerical code may recurse.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
         let pool = pool.map_err(|e| Problem::Threads(e.to_string()))?;
-        let progress = Forward { node, sink: self.sink };
+        let progress = Forward { node, sink: self.sink, measured: Mutex::default() };
         let job = Job {
             inputs,
             threads,
@@ -139,7 +149,8 @@ impl Work<'_> {
         };
         let run = || pool.install(|| node.stage.run(&node.params, &job, pending.dir()));
         match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(result) => result.map_err(Problem::Stage),
+            Ok(Ok(())) => Ok(progress.measured.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            Ok(Err(error)) => Err(Problem::Stage(error)),
             Err(payload) => Err(Problem::Panic(panic_text(payload.as_ref()))),
         }
     }
@@ -204,16 +215,24 @@ enum Problem {
     Threads(String),
 }
 
-/// Passes progress on as events.
+/// Facts about a computation, by name.
+type Measured = BTreeMap<String, f64>;
+
+/// Passes progress on as events, and collects what is measured.
 struct Forward<'a> {
     node: &'a Node,
     sink: &'a dyn EventSink,
+    measured: Mutex<Measured>,
 }
 
 impl ProgressSink for Forward<'_> {
     fn progress(&self, progress: &Progress) {
         let (node, key) = label(self.node);
         self.sink.event(&Event::NodeProgress { node, key, progress: progress.clone() });
+    }
+
+    fn measured(&self, name: &'static str, value: f64) {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), value);
     }
 }
 

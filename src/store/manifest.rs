@@ -3,7 +3,7 @@
 //! The text ends with its own checksum: BLAKE3 of the whole text with the 64 digits of the checksum set to zero. So a
 //! change of any byte of the manifest shows, in the checksum itself as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,9 @@ pub struct Manifest {
     pub ppgnn: String,
     /// How many threads the stage had.
     pub threads: usize,
+    /// What the stage measured while it computed, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub measured: BTreeMap<String, f64>,
     checksum: String,
 }
 
@@ -65,11 +68,14 @@ pub struct Made {
     pub seconds: f64,
     /// How many threads it had.
     pub threads: usize,
+    /// What it measured, by name. JSON has no word for a number that is not finite: such are left out.
+    pub measured: BTreeMap<String, f64>,
 }
 
 impl Manifest {
     /// Completes what the run knows with digests, time and checksum. Returns the manifest and its text.
-    pub(super) fn seal(made: Made, files: Vec<FileRecord>) -> Result<(Self, String), serde_json::Error> {
+    pub(super) fn seal(mut made: Made, files: Vec<FileRecord>) -> Result<(Self, String), serde_json::Error> {
+        made.measured.retain(|_, value| value.is_finite());
         let mut manifest = Self {
             format: FORMAT,
             key: made.ingredients.key(),
@@ -80,6 +86,7 @@ impl Manifest {
             created: clock::now(),
             ppgnn: env!("CARGO_PKG_VERSION").to_owned(),
             threads: made.threads,
+            measured: made.measured,
             checksum: "0".repeat(DIGITS),
         };
         let unsealed = manifest.text()?;
@@ -151,7 +158,8 @@ mod tests {
             inputs: vec![],
             profile: "cpu".into(),
         };
-        Made { node: "train/cora".into(), ingredients, seconds: 1.23456, threads: 2 }
+        let measured = [("products", 1234.0), ("memory", 0.1), ("lost", f64::NAN)].map(|(n, v)| (n.to_owned(), v));
+        Made { node: "train/cora".into(), ingredients, seconds: 1.23456, threads: 2, measured: measured.into() }
     }
 
     #[test]
@@ -160,6 +168,14 @@ mod tests {
         let read = Manifest::parse(text.as_bytes(), "train", &manifest.key).unwrap();
         assert_eq!(read, manifest);
         assert!((read.seconds - 1.235).abs() < 1e-12);
+        assert!(text.contains("\"measured\": {\n    \"memory\": 0.1,\n    \"products\": 1234.0\n  },"), "{text}");
+    }
+
+    #[test]
+    fn a_manifest_of_a_stage_that_measured_nothing_does_not_mention_it() {
+        let (manifest, text) = Manifest::seal(Made { measured: BTreeMap::new(), ..made() }, vec![]).unwrap();
+        assert!(!text.contains("measured"), "{text}");
+        assert_eq!(Manifest::parse(text.as_bytes(), "train", &manifest.key).unwrap(), manifest);
     }
 
     #[test]

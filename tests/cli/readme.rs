@@ -40,7 +40,11 @@ fn a_graph_of_ones_own_goes_from_two_files_to_a_table() {
     let run = project.run(&["run", "mine.yaml", "--set", "train.epochs=30"]).exit(0);
     let run = run.prints("| model / dataset | mine |").prints("| mlp | ").prints("| pp-gnn | ");
     assert!(run.stdout.contains("n = 10 a cell"), "{}", run.stdout);
-    project.run(&["data", "describe", "mine", "--in", "mine.yaml"]).exit(0).prints("nodes                  60");
+    let described = project.run(&["data", "describe", "mine", "--in", "mine.yaml"]).exit(0);
+    described.prints("nodes                  60").prints("worst overlap").prints("; threads ");
+    let described = project.run(&["data", "describe", "mine", "--in", "mine.yaml", "--json"]).exit(0).json();
+    let spectrum = &described["spectra"][0];
+    assert!(spectrum["threads"].is_u64() && spectrum["measured"].is_object(), "{spectrum}");
 }
 
 #[test]

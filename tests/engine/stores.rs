@@ -138,7 +138,7 @@ fn an_artifact_cannot_be_committed_under_another_key() {
     let store = world.store();
     let Claim::Held(claim) = store.claim(&world.plan.node(a).key).unwrap() else { panic!("busy") };
     let ingredients = world.plan.node(b).ingredients.clone();
-    let made = Made { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1 };
+    let made = Made { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1, measured: Default::default() };
     assert!(matches!(store.begin(&claim).unwrap().commit(made), Err(StoreError::WrongKey { .. })));
     assert!(world.list("objects").is_empty());
 }
@@ -155,8 +155,20 @@ fn the_manifest_says_how_the_artifact_was_made() {
     assert_eq!(manifest.files.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["number", "twice"]);
     assert_eq!(manifest.bytes(), 2);
     assert!(manifest.created.ends_with('Z'));
+    assert!(manifest.measured.is_empty());
     let text = fs::read_to_string(world.artifact(b).join("manifest.json")).unwrap();
     assert!(text.contains("\n  \"ingredients\": {\n    \"stage\": \"add\""), "{text}");
+}
+
+#[test]
+fn what_a_stage_measured_is_in_the_manifest_and_in_no_file() {
+    let mut world = World::new();
+    let a = world.node("steps", 6, &[]);
+    world.run(&[a]);
+    let manifest = world.store().manifest(&world.plan.node(a).key, "steps").unwrap();
+    let measured: Vec<_> = manifest.measured.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(measured, [("memory", 4096.0), ("steps", 6.0)], "sorted, and the last value counts");
+    assert_eq!(manifest.files.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["number", "twice"]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::cli::project::{StoreArgs, surroundings};
 use crate::history::Recall;
 use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, Overrides, Pipeline};
 use crate::plan::{self, Absence, FileDigests, NodeId, Plan};
+use crate::report::{duration_text, measured_text};
 use crate::store::Store;
 
 /// Columns of the longest bar.
@@ -24,8 +25,8 @@ const BAR: usize = 40;
 /// Describe a data set: counts, degrees, homophily, components, features, classes, splits, and what spoils results
 ///
 /// The graph is taken from the store if a pipeline has loaded it, else it is read and forgotten again. Ends of the
-/// spectrum are shown if a pipeline has computed eigenpairs of the graph. Warnings say what a person should know before
-/// trusting a result, with its size.
+/// spectrum are shown if a pipeline has computed eigenpairs of the graph, with how good they are and what they cost.
+/// Warnings say what a person should know before trusting a result, with its size.
 #[derive(clap::Args)]
 pub struct Args {
     /// Data set: a known one, or with --in one of a pipeline file
@@ -132,6 +133,8 @@ fn spectra(plan: &Plan, load: NodeId, store: &Store) -> Vec<Value> {
             let Some(mut facts) = facts.and_then(|f| serde_json::from_slice::<Value>(&f).ok()) else { continue };
             facts["key"] = json!(manifest.key);
             facts["seconds"] = json!(manifest.seconds);
+            facts["threads"] = json!(manifest.threads);
+            facts["measured"] = json!(manifest.measured);
             facts["operator"] = json!(operator.ingredients.params);
             found.push(facts);
         }
@@ -196,14 +199,8 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
             line("splits", format!("{}: {sizes} to train / validate / test{outside}", s.sizes.len()));
         }
     }
-    for s in spectra {
-        let end = |side: &str| {
-            let at = |what: &str| s[side][what].as_f64().unwrap_or(f64::NAN);
-            format!("{} from {:.6} to {:.6}", s[side]["pairs"], at("from"), at("to"))
-        };
-        let loops = if s["operator"]["self-loops"] == json!(false) { ", without self-loops" } else { "" };
-        let worst = s["worst-residual"].as_f64().unwrap_or(f64::NAN);
-        line("eigenvalues", format!("low {}; high {}{loops}; worst residual {worst:.1e}", end("low"), end("high")));
+    for (what, value) in spectra.iter().flat_map(spectrum_lines) {
+        line(what, value);
     }
     if spectra.is_empty() {
         line("eigenvalues", "none in the store".into());
@@ -215,6 +212,28 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
         let _ = writeln!(out, "\nwarning: {} [{}]", warning.message, warning.code);
     }
     out
+}
+
+/// What a decomposition holds, how good it is, and what it cost.
+fn spectrum_lines(s: &Value) -> [(&'static str, String); 3] {
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let end = |side: &str| {
+        let side = &s[side];
+        format!("{} from {:.6} to {:.6}", side["pairs"], number(&side["from"]), number(&side["to"]))
+    };
+    let loops = if s["operator"]["self-loops"] == json!(false) { ", without self-loops" } else { "" };
+    let (residual, overlap) = (number(&s["worst-residual"]), number(&s["worst-overlap"]));
+    let mut cost = format!("in {}; threads {}", duration_text(number(&s["seconds"])), s["threads"]);
+    for name in ["products", "memory"] {
+        if let Some(value) = s["measured"][name].as_f64() {
+            let _ = write!(cost, ", {}", measured_text(name, value));
+        }
+    }
+    [
+        ("eigenvalues", format!("low {}; high {}{loops}", end("low"), end("high"))),
+        ("  quality", format!("worst residual {residual:.1e}, worst overlap {overlap:.1e}")),
+        ("  computed", cost),
+    ]
 }
 
 fn histogram(buckets: &[Bucket]) -> String {
@@ -236,4 +255,29 @@ fn list(numbers: &[usize]) -> String {
         words.push(format!("… ({} more)", numbers.len() - MOST));
     }
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spectrum_is_shown_with_its_quality_and_cost() {
+        let mut facts = json!({
+            "low": {"pairs": 3, "from": 1.0, "to": 0.5}, "high": {"pairs": 2, "from": -0.5, "to": -1.0},
+            "worst-residual": 1.24e-9, "worst-overlap": 3e-15, "operator": {"self-loops": false},
+            "seconds": 75.0, "threads": 2, "measured": {"memory": 1.5e9, "products": 1234.0, "other": 1.0},
+        });
+        let lines = spectrum_lines(&facts).map(|(what, value)| format!("{what}: {value}"));
+        assert_eq!(
+            lines,
+            [
+                "eigenvalues: low 3 from 1.000000 to 0.500000; high 2 from -0.500000 to -1.000000, without self-loops",
+                "  quality: worst residual 1.2e-9, worst overlap 3.0e-15",
+                "  computed: in 1 m 15 s; threads 2, products 1234, memory 1.5 GB",
+            ]
+        );
+        facts["measured"] = json!({});
+        assert_eq!(spectrum_lines(&facts)[2].1, "in 1 m 15 s; threads 2");
+    }
 }
