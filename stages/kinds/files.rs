@@ -5,13 +5,16 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use memmap2::Mmap;
 use polars::prelude::{DataFrame, ParquetCompression, ParquetReader, ParquetWriter, SerReader};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::contract::ArtifactError;
+use crate::kinds::mapped::{Vectors, map};
 
 /// A number type that tensors are stored in.
 pub trait Element: Copy + Sized {
@@ -76,20 +79,20 @@ impl TensorFile {
     }
 }
 
-/// Tensors read from one file.
+/// Tensors of one file of the store, which is mapped into memory and not read as a whole.
 pub struct TensorsRead {
     path: PathBuf,
-    bytes: Vec<u8>,
+    file: Arc<Mmap>,
 }
 
 impl TensorsRead {
-    /// Reads the file.
+    /// Opens the file.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn open(path: &Path) -> Result<Self, ArtifactError> {
-        let bytes = std::fs::read(path).map_err(|e| ArtifactError::io(path, e))?;
-        Ok(Self { path: path.to_owned(), bytes })
+        let file = map(path).map_err(|e| ArtifactError::io(path, e))?;
+        Ok(Self { path: path.to_owned(), file: Arc::new(file) })
     }
 
     /// An error that says what this file should have held.
@@ -98,7 +101,7 @@ impl TensorsRead {
     }
 
     fn parsed(&self) -> Result<SafeTensors<'_>, ArtifactError> {
-        SafeTensors::deserialize(&self.bytes).map_err(|_| ArtifactError::malformed(&self.path, "safetensors"))
+        SafeTensors::deserialize(&self.file).map_err(|_| ArtifactError::malformed(&self.path, "safetensors"))
     }
 
     /// Lists the names, sorted.
@@ -111,17 +114,18 @@ impl TensorsRead {
         Ok(names)
     }
 
+    fn view<T: Element>(&self, name: &str) -> Result<TensorView<'_>, ArtifactError> {
+        let view = self.parsed()?.tensor(name).ok().filter(|v| v.dtype() == T::DTYPE);
+        view.ok_or_else(|| self.malformed(&format!("a tensor `{name}` of type {:?}", T::DTYPE)))
+    }
+
     /// Returns shape and values of a tensor.
     ///
     /// # Errors
     /// When there is none of that name and type.
     pub fn get<T: Element>(&self, name: &str) -> Result<(Vec<usize>, Vec<T>), ArtifactError> {
-        let tensors = self.parsed()?;
-        let view =
-            tensors.tensor(name).ok().filter(|v| v.dtype() == T::DTYPE).ok_or_else(|| {
-                ArtifactError::malformed(&self.path, format!("a tensor `{name}` of type {:?}", T::DTYPE))
-            })?;
-        Ok((view.shape().to_vec(), view.data().chunks(T::SIZE).map(T::take).collect()))
+        let view = self.view::<T>(name)?;
+        Ok((view.shape().to_vec(), values(&view)))
     }
 
     /// Returns the values of a tensor with `N` dimensions.
@@ -129,12 +133,29 @@ impl TensorsRead {
     /// # Errors
     /// When there is none of that name, type and rank.
     pub fn shaped<T: Element, const N: usize>(&self, name: &str) -> Result<([usize; N], Vec<T>), ArtifactError> {
-        let (shape, values) = self.get(name)?;
-        let shape = shape
-            .try_into()
-            .map_err(|_| ArtifactError::malformed(&self.path, format!("a tensor `{name}` of {N} dimensions")))?;
-        Ok((shape, values))
+        let view = self.view::<T>(name)?;
+        Ok((self.shape(name, &view)?, values(&view)))
     }
+
+    /// Does the same without copying the values, unless they stand where they cannot be used.
+    ///
+    /// # Errors
+    /// When there is none of that name, type and rank.
+    pub fn in_place<const N: usize>(&self, name: &str) -> Result<([usize; N], Vectors), ArtifactError> {
+        let view = self.view::<f32>(name)?;
+        let from = view.data().as_ptr().addr() - self.file.as_ptr().addr();
+        let mapped = Vectors::mapped(&self.file, from..from + view.data().len());
+        Ok((self.shape(name, &view)?, mapped.unwrap_or_else(|| values(&view).into())))
+    }
+
+    fn shape<const N: usize>(&self, name: &str, view: &TensorView) -> Result<[usize; N], ArtifactError> {
+        let fitting = view.shape().try_into();
+        fitting.map_err(|_| self.malformed(&format!("a tensor `{name}` of {N} dimensions")))
+    }
+}
+
+fn values<T: Element>(view: &TensorView) -> Vec<T> {
+    view.data().chunks(T::SIZE).map(T::take).collect()
 }
 
 /// Writes a value as JSON that people can read.

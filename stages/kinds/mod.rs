@@ -5,6 +5,7 @@
 mod features;
 pub mod files;
 mod graph;
+mod mapped;
 mod metrics;
 mod nodes;
 mod operator;
@@ -16,6 +17,7 @@ mod trained;
 
 pub use features::{Features, Matrix};
 pub use graph::{Counts, Graph};
+pub use mapped::Vectors;
 pub use metrics::{Metric, Metrics, PartScore, SplitScores};
 pub use nodes::Nodes;
 pub use operator::Operator;

@@ -7,14 +7,15 @@ use std::path::Path;
 
 use crate::contract::{Artifact, ArtifactError, Kind};
 use crate::kinds::files::{TensorFile, TensorsRead, write_json};
+use crate::kinds::mapped::Vectors;
 
 /// Eigenpairs of one end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
     /// Eigenvalues, descending.
     pub values: Vec<f64>,
-    /// Eigenvectors, one after the other: pairs × nodes, row-major.
-    pub vectors: Vec<f32>,
+    /// Eigenvectors, one after the other: pairs × nodes, row-major. Those of a loaded spectrum stay in its file.
+    pub vectors: Vectors,
 }
 
 /// Eigenpairs of both ends.
@@ -55,7 +56,7 @@ impl Artifact for Spectrum {
         let file = TensorsRead::open(&dir.join("spectrum.safetensors"))?;
         let side = |name: &str| {
             let ([pairs], values) = file.shaped::<f64, 1>(&format!("{name}.values"))?;
-            let ([rows, nodes], vectors) = file.shaped::<f32, 2>(&format!("{name}.vectors"))?;
+            let ([rows, nodes], vectors) = file.in_place::<2>(&format!("{name}.vectors"))?;
             if rows == pairs {
                 Ok((nodes, Side { values, vectors }))
             } else {
@@ -70,5 +71,62 @@ impl Artifact for Spectrum {
             }
             _ => Err(file.malformed("two sides of one graph")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spectrum() -> Spectrum {
+        let side =
+            |from: f32| Side { values: vec![0.5, 0.25], vectors: (0..6u8).map(|i| from + f32::from(i)).collect() };
+        Spectrum { nodes: 3, low: side(0.0), high: side(-10.0), worst_residual: 1e-9, worst_overlap: 1e-12 }
+    }
+
+    /// Saves a spectrum, changes its file, and loads it.
+    fn changed(change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<Spectrum, ArtifactError> {
+        let dir = tempfile::tempdir().unwrap();
+        spectrum().save(dir.path()).unwrap();
+        let path = dir.path().join("spectrum.safetensors");
+        std::fs::write(&path, change(std::fs::read(&path).unwrap())).unwrap();
+        Spectrum::load(dir.path())
+    }
+
+    #[test]
+    fn vectors_stay_in_the_file_even_when_its_name_is_gone() {
+        let loaded = changed(|bytes| bytes).unwrap();
+        assert_eq!(loaded, spectrum());
+        assert!(loaded.low.vectors.is_mapped() && loaded.high.vectors.is_mapped());
+        assert_eq!(loaded.clone(), loaded);
+        assert_eq!(format!("{:?}", loaded.low.vectors), "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]");
+    }
+
+    #[test]
+    fn vectors_that_do_not_stand_on_a_boundary_are_copied() {
+        let loaded = changed(|bytes| {
+            // One more space behind the header moves everything by a byte.
+            let (length, rest) = bytes.split_at(8);
+            let length = u64::from_le_bytes(length.try_into().unwrap());
+            let (header, data) = rest.split_at(usize::try_from(length).unwrap());
+            [&(length + 1).to_le_bytes()[..], header, b" ", data].concat()
+        });
+        let loaded = loaded.unwrap();
+        assert_eq!(loaded, spectrum());
+        assert!(!loaded.low.vectors.is_mapped());
+    }
+
+    #[test]
+    fn a_file_that_is_absent_empty_or_short_is_an_error_that_names_it() {
+        for keep in [0, 7, 8, 100, 1000] {
+            let error = changed(|mut bytes| {
+                bytes.truncate(keep.min(bytes.len() - 1));
+                bytes
+            });
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains("spectrum.safetensors` does not hold safetensors"), "{keep} bytes: {text}");
+        }
+        let error = Spectrum::load(std::path::Path::new("absent")).unwrap_err().to_string();
+        assert_eq!(error, "cannot access `absent/spectrum.safetensors`");
     }
 }

@@ -86,7 +86,7 @@ impl SpectrumView {
                 "wire `spectrum` to an `evd` of the same operator that is wired to `graph`",
             ));
         }
-        let vectors = [low.vectors.as_slice(), high.vectors.as_slice()].concat();
+        let vectors = [&low.vectors[..], &high.vectors].concat();
         Ok(Self {
             values: [low.values.as_slice(), high.values.as_slice()].concat(),
             low: low.values.len(),
