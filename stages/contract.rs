@@ -73,6 +73,8 @@ pub trait Stage: 'static {
     const INPUTS: &'static [Slot];
     /// The parameter that names a row of a table (a model, a format) whose own parameters stand beside it.
     const CHOICE: Option<Choice> = None;
+    /// The parameter whose smaller values ask for a slice of what a larger one gives.
+    const SHARED: Option<Shared> = None;
     /// Parameters as written by a person.
     type Params: Params;
     /// What the stage produces.
@@ -157,6 +159,19 @@ pub struct Choice {
     pub rows: fn() -> Vec<Variant>,
 }
 
+/// Says that the result for a smaller value of a parameter is a slice of the result for a larger one.
+///
+/// Of nodes that differ in nothing else, the one with the largest value runs as if it were alone. Each of the others gets
+/// that one's output in `slot`, as its only input, and takes its slice from there. The planner alone fills the slot, so it
+/// does not stand among the [inputs](Stage::INPUTS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Name of the parameter, a number.
+    pub param: &'static str,
+    /// Name of the slot; the stage takes from it with [`Job::optional`].
+    pub slot: &'static str,
+}
+
 /// What the engine sees of a stage: data and function pointers.
 #[derive(Clone, Copy)]
 pub struct StageDef {
@@ -172,6 +187,8 @@ pub struct StageDef {
     pub output: Kind,
     /// The table its choice parameter picks from, if it has one.
     pub choice: Option<Choice>,
+    /// The parameter whose smaller values ask for a slice, if it has one.
+    pub shared: Option<Shared>,
     own_schema: fn() -> &'static Value,
     parse: fn(Map<String, Value>) -> Result<Value, Vec<Problem>>,
     run: fn(&Checked, &Job, &Path) -> Result<(), StageError>,
@@ -187,6 +204,7 @@ impl StageDef {
             inputs: S::INPUTS,
             output: S::Output::KIND,
             choice: S::CHOICE,
+            shared: S::SHARED,
             own_schema: params::schema::<S::Params>,
             parse: params::parse::<S::Params>,
             run: run_and_save::<S>,
@@ -275,7 +293,7 @@ impl<'a> Job<'a> {
         Ok(A::load(&dir.dir)?)
     }
 
-    /// Loads the artifact in an optional slot, or `None` where nothing is wired.
+    /// Loads the artifact in an optional or shared slot, or `None` where nothing is there.
     ///
     /// # Errors
     /// What loading reports.

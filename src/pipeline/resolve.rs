@@ -145,7 +145,10 @@ fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Prob
         for (slot_name, sources) in &entry.inputs {
             let Some(slot) = def.inputs.iter().find(|s| s.name == slot_name.name) else {
                 let message = format!("stage `{}` has no input `{}`", def.name, slot_name.name);
-                let help = if def.inputs.is_empty() {
+                let shared = def.shared.filter(|s| s.slot == slot_name.name);
+                let help = if let Some(shared) = shared {
+                    format!("leave it out: it is filled wherever the pipeline has a larger `{}`", shared.param)
+                } else if def.inputs.is_empty() {
                     "it takes no inputs".to_owned()
                 } else {
                     nearest_help(&slot_name.name, def.inputs.iter().map(|s| s.name))

@@ -1,7 +1,8 @@
 //! Expands a pipeline into a plan: checks the parameters of every node, wires inputs, and gives each node its key.
 //!
 //! A node is made once for each combination of the axes that can reach it, so a sweep over training costs no look at
-//! the stages above it; nodes whose keys turn out equal become one. Work is linear in the number of nodes.
+//! the stages above it; nodes whose keys turn out equal become one, and [`sharing`] has the last word on keys. Work is
+//! linear in the number of nodes.
 
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -11,9 +12,9 @@ use ppgnn_stages::contract::{Arity, StageDef};
 use ppgnn_stages::params::{self, Checked, nearest_help};
 use serde_json::{Map, Value, json};
 
-use super::graph::{Absence, Edge, Node, NodeId, Plan};
-use super::key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};
-use super::tables;
+use super::graph::{Absence, Edge, Node, NodeId, Plan, key_inputs};
+use super::key::{ArtifactKey, KeyInputs, KeyVariant};
+use super::{sharing, tables};
 use crate::pipeline::{
     AbsentData, DATASET_PARAM, DATASET_STAGE, Pipeline, PipelineError, Problems, Setting, Span, StageUse, holds,
 };
@@ -57,7 +58,7 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
         }
     }
     problems.finish(&pipeline.sources)?;
-    Ok(Plan {
+    let mut plan = Plan {
         pipeline: pipeline.name.clone(),
         profile: pipeline.profile.clone(),
         nodes,
@@ -65,7 +66,9 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
         absent: absent.into_iter().map(|(absence, _)| absence).collect(),
         known_data,
         unshared,
-    })
+    };
+    sharing::share(&mut plan);
+    Ok(plan)
 }
 
 /// A node, or why there is none.
@@ -192,10 +195,7 @@ impl<'b> Builder<'b> {
             version: stage.version,
             variant: checked.variant().map(|(name, version)| KeyVariant { name: name.to_owned(), version }),
             params,
-            inputs: inputs
-                .iter()
-                .map(|e| KeyInput { slot: e.slot.to_owned(), key: self.nodes[e.node.0].key })
-                .collect(),
+            inputs: key_inputs(&inputs, &self.nodes),
             profile: self.around.profile.clone(),
         };
         let key = ingredients.key();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ppgnn_stages::contract::StageDef;
 use ppgnn_stages::params::Checked;
 
-use super::key::{ArtifactKey, KeyInputs};
+use super::key::{ArtifactKey, KeyInput, KeyInputs};
 
 /// Position of a node in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +37,19 @@ pub struct Node {
     pub ingredients: KeyInputs,
     /// The key.
     pub key: ArtifactKey,
+}
+
+impl Node {
+    /// Returns the node that this one is a slice of, if it is one.
+    pub fn slice_of(&self) -> Option<NodeId> {
+        let slot = self.stage.shared?.slot;
+        self.inputs.iter().find(|edge| edge.slot == slot).map(|edge| edge.node)
+    }
+}
+
+/// Returns what a key says of inputs.
+pub(super) fn key_inputs(inputs: &[Edge], nodes: &[Node]) -> Vec<KeyInput> {
+    inputs.iter().map(|e| KeyInput { slot: e.slot.to_owned(), key: nodes[e.node.0].key }).collect()
 }
 
 /// A table of the pipeline and the node that makes it.
@@ -134,10 +147,11 @@ impl Plan {
         needed
     }
 
-    /// Returns the nodes that no other node needs.
+    /// Returns the nodes that no other node needs. Being sliced is no need: the pipeline asks for the whole as well.
     pub fn leaves(&self) -> Vec<NodeId> {
         let mut leaf = vec![true; self.nodes.len()];
-        self.nodes.iter().flat_map(|n| &n.inputs).for_each(|edge| leaf[edge.node.0] = false);
+        let whole = self.nodes.iter().filter(|n| n.slice_of().is_none());
+        whole.flat_map(|n| &n.inputs).for_each(|edge| leaf[edge.node.0] = false);
         self.iter().map(|(id, _)| id).filter(|id| leaf[id.0]).collect()
     }
 }

@@ -5,6 +5,7 @@ mod canon;
 mod files;
 mod graph;
 mod key;
+mod sharing;
 mod tables;
 
 pub use build::{Surroundings, build};

@@ -17,5 +17,6 @@ mod publish;
 mod resume;
 mod runs;
 mod scheduling;
+mod sharing;
 mod stores;
 mod toy;
