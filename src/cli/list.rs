@@ -86,6 +86,10 @@ fn of_stage(def: &StageDef) -> Item {
         let names: Vec<_> = def.variants().iter().map(|v| v.name).collect();
         details.push(format!("`{}` is one of {}, each with parameters of its own", choice.param, names.join(", ")));
     }
+    if let Some(shared) = def.shared {
+        let param = shared.param;
+        details.push(format!("of several values of `{param}` the largest is computed, the others are slices of it"));
+    }
     Item {
         name: def.name.into(),
         about: def.about.into(),

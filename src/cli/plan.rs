@@ -147,7 +147,9 @@ fn text(plan: &Plan, rows: &[Row]) -> String {
     for row in rows {
         let node = plan.node(row.id);
         let expected = row.seconds.map(|s| format!("~{}", duration_text(s))).unwrap_or_default();
-        let line = format!("{:>6} {expected:>9}  {:width$}  {}  {}", row.state, node.name, node.key.short(), row.why);
+        let whole = node.slice_of().map(|whole| format!("from {}", plan.node(whole).name));
+        let why = whole.into_iter().chain([row.why.clone()]).filter(|w| !w.is_empty()).collect::<Vec<_>>().join("; ");
+        let line = format!("{:>6} {expected:>9}  {:width$}  {}  {why}", row.state, node.name, node.key.short());
         out.push_str(line.trim_end());
         out.push('\n');
     }

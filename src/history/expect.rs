@@ -1,6 +1,6 @@
 //! How long a node will take, judging by artifacts of the same stage.
 
-use crate::plan::Node;
+use crate::plan::{KeyInputs, Node};
 use crate::store::Manifest;
 
 /// An expected duration and what it rests on.
@@ -13,13 +13,18 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Judges by artifacts of the same stage with the same inputs and choice, else with the same choice, else by all.
+    /// Judges by artifacts of the same stage with the same inputs and choice, else with the same choice, else by all. A
+    /// slice tells nothing about what it is taken from, nor the other way round.
     pub(super) fn of(node: &Node, earlier: &[Manifest]) -> Option<Self> {
+        let is_slice = |k: &KeyInputs| node.stage.shared.is_some_and(|s| k.inputs.iter().any(|i| i.slot == s.slot));
+        let alike = |m: &&Manifest| is_slice(&m.ingredients) == is_slice(&node.ingredients);
+        let earlier: Vec<&Manifest> = earlier.iter().filter(alike).collect();
         let same_choice = |m: &&Manifest| m.ingredients.variant == node.ingredients.variant;
         let same_inputs = |m: &&Manifest| same_choice(m) && m.ingredients.inputs == node.ingredients.inputs;
-        Self::median(earlier.iter().filter(same_inputs))
-            .or_else(|| Self::median(earlier.iter().filter(same_choice)))
-            .or_else(|| Self::median(earlier.iter()))
+        let all = || earlier.iter().copied();
+        Self::median(all().filter(same_inputs))
+            .or_else(|| Self::median(all().filter(same_choice)))
+            .or_else(|| Self::median(all()))
     }
 
     fn median<'m>(manifests: impl Iterator<Item = &'m Manifest>) -> Option<Self> {
