@@ -4,17 +4,21 @@
 //! side sorted by descending eigenvalue. k is clipped at ⌊n/2⌋, so that no pair is on both sides. How signs and
 //! the vectors of eigenvalue 1 are made unique is said in [`crate::math::eigen`]. The solver works in f64; vectors
 //! are stored as f32, and their quality is measured before that.
+//!
+//! Fewer pairs of an operator whose larger k is in the plan are not computed again: they are a slice of those.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Artifact, Job, Progress, Slot, Stage, StageError};
+use crate::contract::{Artifact, Job, Progress, Shared, Slot, Stage, StageError};
 use crate::kinds::{Operator, Side, Spectrum};
 use crate::math::eigen::{self, EigenError, Pairs};
 use crate::params;
 
 /// The most nodes of a dense solver: at this size its matrices take about 13 GB.
 const MOST_NODES: usize = 20_000;
+/// The slot with more pairs of the same operator.
+const LARGER: &str = "larger";
 /// The largest residual or overlap of pairs that are worth storing.
 const TOLERANCE: f64 = 1e-5;
 
@@ -64,10 +68,14 @@ impl Stage for Evd {
     const ABOUT: &'static str = "Computes eigenpairs from both ends of an operator's spectrum";
     const VERSION: u32 = 1;
     const INPUTS: &'static [Slot] = &[Slot::one("operator", Operator::KIND)];
+    const SHARED: Option<Shared> = Some(Shared { param: "k", slot: LARGER });
     type Params = Params;
     type Output = Spectrum;
 
     fn run(params: &Params, job: &Job) -> Result<Spectrum, StageError> {
+        if let Some(larger) = job.optional::<Spectrum>(LARGER)? {
+            return Ok(larger.slice(params.k));
+        }
         let operator: Operator = job.input("operator")?;
         let n = operator.nodes();
         if n < 2 {

@@ -40,6 +40,18 @@ impl Vectors {
         (fits && cfg!(target_endian = "little")).then(|| Self(Held::Mapped(Arc::clone(file), bytes)))
     }
 
+    /// Returns some of the numbers, which stay where they are if they are in a file.
+    #[must_use]
+    pub fn part(&self, numbers: Range<usize>) -> Self {
+        match &self.0 {
+            Held::Own(all) => all[numbers].to_vec().into(),
+            Held::Mapped(file, bytes) => {
+                let at = |number: usize| (bytes.start + number * size_of::<f32>()).min(bytes.end);
+                Self(Held::Mapped(Arc::clone(file), at(numbers.start)..at(numbers.end)))
+            }
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn is_mapped(&self) -> bool {
         matches!(self.0, Held::Mapped(..))

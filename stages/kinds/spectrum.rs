@@ -33,6 +33,21 @@ pub struct Spectrum {
     pub worst_overlap: f64,
 }
 
+impl Spectrum {
+    /// Keeps the outermost `k` pairs a side, or all where there are fewer. The quality stays that of all pairs, which
+    /// bounds that of the kept ones.
+    #[must_use]
+    pub fn slice(mut self, k: usize) -> Self {
+        self.low.values.truncate(k);
+        self.low.vectors = self.low.vectors.part(0..self.low.values.len() * self.nodes);
+        // Both sides descend, so the end of the spectrum is the first pair of the low side and the last of the high one.
+        let inner = self.high.values.len().saturating_sub(k);
+        self.high.values.drain(..inner);
+        self.high.vectors = self.high.vectors.part(inner * self.nodes..self.high.vectors.len());
+        self
+    }
+}
+
 impl Artifact for Spectrum {
     const KIND: Kind = Kind("spectrum");
 
@@ -128,5 +143,22 @@ mod tests {
         }
         let error = Spectrum::load(std::path::Path::new("absent")).unwrap_err().to_string();
         assert_eq!(error, "cannot access `absent/spectrum.safetensors`");
+    }
+
+    #[test]
+    fn a_slice_keeps_the_outermost_pairs_of_both_ends() {
+        let all = Spectrum {
+            nodes: 2,
+            low: Side { values: vec![1.0, 0.5, 0.25], vectors: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0].into() },
+            high: Side { values: vec![-0.1, -0.5, -0.9], vectors: vec![7.0, 8.0, 9.0, 10.0, 11.0, 12.0].into() },
+            worst_residual: 1e-9,
+            worst_overlap: 1e-10,
+        };
+        let one = all.clone().slice(1);
+        assert_eq!(one.low, Side { values: vec![1.0], vectors: vec![1.0, 2.0].into() });
+        assert_eq!(one.high, Side { values: vec![-0.9], vectors: vec![11.0, 12.0].into() });
+        assert_eq!((one.nodes, one.worst_residual, one.worst_overlap), (2, 1e-9, 1e-10));
+        // More than there are is all of them, as where `k` is clipped; nothing overflows.
+        assert_eq!(all.clone().slice(usize::MAX), all);
     }
 }

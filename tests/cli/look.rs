@@ -102,6 +102,7 @@ fn the_schema_accepts_what_the_program_accepts_and_refuses_what_it_refuses() {
         "{ppgnn: 1, name: x, stages: {train: {params: {model: nope}}}}",
         "{ppgnn: 1, name: x, stages: {train: {params: {model: mlp, epochs: -1}}}}",
         "{ppgnn: 1, name: x, stages: {evd: {inputs: {grph: x}}}}",
+        "{ppgnn: 1, name: x, stages: {evd: {inputs: {operator: x, larger: y}}}}",
         "{ppgnn: 1, name: x, stages: {other: {uses: evd, params: {kk: 3}}}}",
     ] {
         assert!(!validator.is_valid(&read(wrong)), "{wrong}");

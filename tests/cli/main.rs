@@ -24,4 +24,5 @@ mod invalid;
 mod look;
 mod readme;
 mod runs;
+mod sharing;
 mod sweeps;
