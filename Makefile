@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-load kill-loop lapack clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-load bench-evd kill-loop lapack clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -28,6 +28,11 @@ bench-plan: ## Time planning of 1 000, 10 000 and 100 000 nodes
 
 bench-load: ## Time and peak memory of loading generated files of full size (OGBN-arXiv, Flickr, Wiki-CS, Cora-Full)
 	cargo bench --workspace --bench load
+
+PEERS ?= ../shared/bench
+bench-evd: ## Time eigenpairs against SciPy and NumPy (PEERS: the folder of peer_eigsh.py), and of generated graphs
+	test -x target/peers/bin/python || { python3 -m venv target/peers && target/peers/bin/pip install --quiet numpy scipy; }
+	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --bench evd
 
 kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture

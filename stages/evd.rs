@@ -1,26 +1,37 @@
 //! `evd`: eigenpairs of an operator from both ends of its spectrum.
 //!
 //! Ã uⱼ = λⱼ uⱼ, with k pairs a side: the largest eigenvalues (low frequency) and the smallest (high frequency), each
-//! side sorted by descending eigenvalue. k is clipped at ⌊n/2⌋, so that no pair is on both sides. How signs and
-//! the vectors of eigenvalue 1 are made unique is said in [`crate::math::eigen`]. The solver works in f64; vectors
-//! are stored as f32, and their quality is measured before that.
+//! side sorted by descending eigenvalue. k is clipped at ⌊n/2⌋, so that no pair is on both sides. What makes the pairs
+//! unique is said in [`crate::math::eigen`]. The solver works in f64; vectors are stored as f32, and their quality is
+//! measured before that.
+//!
+//! Which solver: the graph is cut into connected parts, and nodes with equal neighbours become one row. `auto` finds the ends
+//! only (`lanczos`) of parts of more than 1000 rows in which the pairs that are wanted, a quarter more, and 256 have room;
+//! other parts are decomposed as a whole (`dense`). `lanczos` does so without the 1000; `dense` and `lapack` decompose every
+//! part as a whole.
 //!
 //! Fewer pairs of an operator whose larger k is in the plan are not computed again: they are a slice of those.
+
+use std::sync::Mutex;
+use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Log;
 use crate::contract::{Artifact, Job, Progress, Shared, Slot, Stage, StageError};
 use crate::kinds::{Operator, Side, Spectrum};
-use crate::math::eigen::{self, EigenError, Pairs};
-use crate::params;
+use crate::math::eigen::{self, EigenError, End, Ends, Pairs, Request, Watch};
+use crate::params::{self, Bytes};
 
-/// The most nodes of a dense solver: at this size its matrices take about 13 GB.
-const MOST_NODES: usize = 20_000;
 /// The slot with more pairs of the same operator.
 const LARGER: &str = "larger";
-/// The largest residual or overlap of pairs that are worth storing.
-const TOLERANCE: f64 = 1e-5;
+/// The most rows of a matrix that is decomposed as a whole: at this size that takes about 13 GB.
+const MOST_ROWS: usize = 20_000;
+/// The largest overlap of two vectors that are worth storing.
+const OVERLAP: f64 = 1e-8;
+/// Numbers in the vectors of an end above which steps are kept for a run that may have to go on: about a minute of work.
+const LONG: usize = 20_000_000;
 
 /// Parameters of `evd`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -31,22 +42,35 @@ pub struct Params {
     pub k: usize,
     /// What computes them.
     pub solver: Solver,
+    /// The largest residual ‖Ãu − λu‖₂ of a pair.
+    #[schemars(range(min = 1e-10, max = 1e-3))]
+    pub tolerance: f64,
+    /// What `lanczos` may hold at a time: it restarts in place of growing beyond.
+    pub memory: Bytes,
+    /// Products of the operator with a vector after which `lanczos` gives up an end.
+    #[schemars(range(min = 1))]
+    pub products: usize,
 }
 
 /// What computes the eigenpairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Solver {
-    /// The dense solver of faer, always there.
+    /// Dense for small parts and for most of the pairs of a part, Lanczos otherwise.
     #[default]
+    Auto,
+    /// The dense solver of faer for every part of the graph.
     Dense,
+    /// Block Lanczos on a Chebyshev filter; parts that are too small for it are dense.
+    Lanczos,
     /// LAPACK's `syev`, in builds with the feature `lapack`; its bytes may depend on the threads of its BLAS.
     Lapack,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Self { k: 256, solver: Solver::default() }
+        let Request { tolerance, memory, products, .. } = Request::new(0, eigen::Solver::Auto);
+        Self { k: 256, solver: Solver::default(), tolerance, memory: Bytes(memory), products }
     }
 }
 
@@ -54,9 +78,22 @@ impl params::Params for Params {
     fn check(&self) -> Result<(), Vec<params::Problem>> {
         if self.solver == Solver::Lapack && !cfg!(feature = "lapack") {
             let problem = params::Problem::value("solver", "`solver`: this build has no LAPACK solver");
-            return Err(vec![problem.with_help("use `dense`, or build with `--features lapack`")]);
+            return Err(vec![problem.with_help("use `auto` or `dense`, or build with `--features lapack`")]);
         }
         Ok(())
+    }
+}
+
+impl Params {
+    fn request(&self) -> Request {
+        let solver = match self.solver {
+            Solver::Auto => eigen::Solver::Auto,
+            Solver::Dense => eigen::Solver::Dense,
+            Solver::Lanczos => eigen::Solver::Lanczos,
+            Solver::Lapack => eigen::Solver::Lapack,
+        };
+        let (k, tolerance, memory, products) = (self.k, self.tolerance, self.memory.0, self.products);
+        Request { k, solver, tolerance, memory, products, most_rows: MOST_ROWS }
     }
 }
 
@@ -66,7 +103,7 @@ pub struct Evd;
 impl Stage for Evd {
     const NAME: &'static str = "evd";
     const ABOUT: &'static str = "Computes eigenpairs from both ends of an operator's spectrum";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::one("operator", Operator::KIND)];
     const SHARED: Option<Shared> = Some(Shared { param: "k", slot: LARGER });
     type Params = Params;
@@ -84,30 +121,29 @@ impl Stage for Evd {
                 "use a larger graph",
             ));
         }
-        if n > MOST_NODES {
-            return Err(StageError::unusable(
-                format!("a graph of {n} nodes is too large for a dense solver, expected at most {MOST_NODES}"),
-                "the solver needs memory for four dense n × n matrices of 8-byte numbers; use a model without a spectrum",
-            ));
+        let watching = Watching::new(job, n, params.k);
+        watching.tell(&format!("decomposing {n} × {n}"));
+        let begun = Instant::now();
+        let Ends { low, high, effort } =
+            eigen::ends(&operator.matrix, &params.request(), &watching).map_err(|error| explained(error, params))?;
+        job.measured("solver-seconds", begun.elapsed().as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "facts for people")]
+        for (name, value) in
+            [("products", effort.products as f64), ("memory", effort.memory as f64), ("rows", effort.rows as f64)]
+        {
+            job.measured(name, value);
         }
         job.check_cancelled()?;
-        let clipped =
-            if params.k > n / 2 { format!("; k clipped to {}, half of the nodes", n / 2) } else { String::new() };
-        job.progress(&Progress { done: 0, total: 2, note: format!("decomposing {n} × {n}{clipped}") });
-        let solver = match params.solver {
-            Solver::Dense => eigen::Solver::Faer,
-            Solver::Lapack => eigen::Solver::Lapack,
-        };
-        let (low, high) = eigen::ends(&operator.matrix, params.k, solver).map_err(explained)?;
-        job.check_cancelled()?;
-        job.progress(&Progress { done: 1, total: 2, note: "checking residuals and orthogonality".into() });
+        watching.tell("checking residuals and orthogonality");
         let (worst_residual, worst_overlap) = eigen::quality(&operator.matrix, &low, &high);
-        if !(worst_residual < TOLERANCE && worst_overlap < TOLERANCE) {
+        if !(worst_residual <= params.tolerance && worst_overlap <= OVERLAP) {
             return Err(StageError::numeric(
                 format!(
-                    "eigenpairs have residual {worst_residual:e} and overlap {worst_overlap:e}, expected below {TOLERANCE:e}"
+                    "eigenpairs have residual {worst_residual:e}, expected at most {:e}, and overlap {worst_overlap:e}, \
+                     expected at most {OVERLAP:e}",
+                    params.tolerance
                 ),
-                "try the other solver",
+                "use `solver: dense`, or a larger tolerance",
             ));
         }
         Ok(Spectrum { nodes: n, low: stored(low), high: stored(high), worst_residual, worst_overlap })
@@ -120,15 +156,108 @@ fn stored(pairs: Pairs) -> Side {
     Side { values: pairs.values, vectors }
 }
 
-fn explained(error: EigenError) -> StageError {
+/// Stands between the solver and the job: progress of both ends, cancellation, and steps of an earlier run.
+struct Watching<'a> {
+    job: &'a Job<'a>,
+    /// What every note begins with.
+    clipped: String,
+    /// Converged and wanted pairs of both ends.
+    pairs: Mutex<[(usize, usize); 2]>,
+    /// For each end the steps that were kept.
+    logs: [Option<Mutex<Kept>>; 2],
+}
+
+/// Steps of an end in the scratch folder of the job.
+struct Kept {
+    log: Log,
+    /// Whether everything that was there has been read, so that new steps may be added.
+    at_end: bool,
+}
+
+impl<'a> Watching<'a> {
+    fn new(job: &'a Job<'a>, n: usize, k: usize) -> Self {
+        let clipped = if k > n / 2 { format!("k clipped to {}, half of the nodes; ", n / 2) } else { String::new() };
+        let open = |end: End| {
+            let folder = job.scratch.filter(|_| n * k.min(n / 2) >= LONG)?;
+            // Without a log the work is only not kept.
+            let log = Log::open(&folder.join(format!("{}.log", end.name()))).ok()?;
+            Some(Mutex::new(Kept { log, at_end: false }))
+        };
+        Self { job, clipped, pairs: Mutex::default(), logs: [open(End::Low), open(End::High)] }
+    }
+
+    fn tell(&self, note: &str) {
+        let pairs = *self.pairs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let [done, total] = [pairs[0].0 + pairs[1].0, pairs[0].1 + pairs[1].1];
+        let note = format!("{}{note}", self.clipped);
+        self.job.progress(&Progress { done: done as u64, total: total.max(1) as u64, note });
+    }
+
+    fn kept(&self, end: End) -> Option<std::sync::MutexGuard<'_, Kept>> {
+        let kept = self.logs[place(end)].as_ref()?;
+        Some(kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+fn place(end: End) -> usize {
+    usize::from(end == End::High)
+}
+
+impl Watch for Watching<'_> {
+    fn cancelled(&self) -> bool {
+        self.job.check_cancelled().is_err()
+    }
+
+    fn converged(&self, end: End, pairs: usize, of: usize) {
+        let [low, high] = {
+            let mut both = self.pairs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            both[place(end)] = (pairs, of);
+            *both
+        };
+        self.tell(&format!("converged low {} of {}, high {} of {}", low.0, low.1, high.0, high.1));
+    }
+
+    fn recall(&self, end: End, _step: usize) -> Option<Vec<f64>> {
+        let mut kept = self.kept(end)?;
+        if kept.at_end {
+            return None;
+        }
+        let record = kept.log.next();
+        kept.at_end = record.is_none();
+        let (numbers, _) = record.as_ref()?.as_chunks::<8>();
+        Some(numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
+    }
+
+    fn record(&self, end: End, _step: usize, parts: &[&[f64]]) {
+        let Some(mut kept) = self.kept(end) else { return };
+        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().flat_map(|x| x.to_le_bytes())).collect();
+        kept.at_end = true;
+        // A disk that is full costs the resume point, not the result: what was kept before still counts.
+        let _ = kept.log.append(&bytes);
+    }
+}
+
+fn explained(error: EigenError, params: &Params) -> StageError {
     let what = error.to_string();
     match error {
-        EigenError::NoConvergence => StageError::numeric(what, "try the other solver"),
-        EigenError::Memory { .. } => StageError::unusable(what, "use a machine with more memory, or a smaller graph"),
-        EigenError::Unavailable => StageError::unusable(what, "use `solver: dense`, or build with `--features lapack`"),
+        EigenError::Cancelled => StageError::Cancelled,
+        EigenError::Empty => StageError::unusable(what, "a graph without an edge has no spectrum; add self-loops"),
         EigenError::NotFinite { .. } | EigenError::NotSymmetric { .. } => {
             StageError::unusable(what, "decompose what `normalize` makes")
         }
+        EigenError::Dense { .. } | EigenError::Exhausted => StageError::numeric(what, "try the other solver"),
+        EigenError::NoConvergence { .. } => {
+            StageError::numeric(what, "raise `products` or `tolerance`, ask for fewer pairs, or use `solver: dense`")
+        }
+        EigenError::Repeated { .. } => StageError::unusable(what, "choose another `k`, or use `solver: dense`"),
+        EigenError::Room { .. } => {
+            StageError::unusable(what, format!("raise `memory`, now {}, or ask for fewer pairs", params.memory))
+        }
+        EigenError::TooLarge { .. } => {
+            StageError::unusable(what, "ask for fewer pairs with `solver: auto`, or use a model without a spectrum")
+        }
+        EigenError::Memory { .. } => StageError::unusable(what, "use a machine with more memory, or a smaller graph"),
+        EigenError::Unavailable => StageError::unusable(what, "use `solver: dense`, or build with `--features lapack`"),
     }
 }
 
@@ -230,11 +359,49 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_that_is_too_small_or_too_large_is_refused() {
+    fn a_graph_that_is_too_small_empty_or_too_large_is_refused() {
         let empty = |n: usize| Csr::new(n, vec![0; n + 1], vec![], vec![]).unwrap();
         assert!(matches!(run(empty(1), &Params::default()), Err(StageError::Unusable { .. })));
-        let error = run(empty(20_001), &Params::default()).unwrap_err();
+        let error = run(empty(9), &Params::default()).unwrap_err();
+        assert_eq!(error.to_string(), "the operator is empty: it has no entry");
+        // A path.
+        let n = 20_001u32;
+        let ends = |i: u32| [i.checked_sub(1), (i + 1 < n).then_some(i + 1)].into_iter().flatten();
+        let indptr = (0..=n).map(|i| u64::from(i * 2).saturating_sub(u64::from(i > 0)) - u64::from(i == n)).collect();
+        let indices: Vec<u32> = (0..n).flat_map(ends).collect();
+        let values = vec![0.5; indices.len()];
+        let path = Csr::new(n as usize, indptr, indices, values).unwrap();
+        let error = run(path, &Params { solver: Solver::Dense, ..Params::default() }).unwrap_err();
         assert!(error.to_string().contains("at most 20000"), "{error}");
+    }
+
+    #[test]
+    fn progress_says_that_k_was_clipped_and_how_many_pairs_have_converged() {
+        struct Notes(std::sync::Mutex<Vec<String>>);
+        impl crate::contract::ProgressSink for Notes {
+            fn progress(&self, progress: &Progress) {
+                self.0.lock().unwrap().push(progress.note.clone());
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        Operator { matrix: random(700, 0.01, 2).0 }.save(folder.path()).unwrap();
+        let inputs = [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned() }];
+        let (cancel, notes) = (AtomicBool::new(false), Notes(std::sync::Mutex::default()));
+        let job = Job {
+            inputs: &inputs,
+            threads: 1,
+            progress: &notes,
+            cancel: &cancel,
+            scratch: None,
+            variant: &Value::Null,
+        };
+        Evd::run(&Params { k: 20, solver: Solver::Lanczos, ..Params::default() }, &job).unwrap();
+        Evd::run(&Params { k: 1000, ..Params::default() }, &job).unwrap();
+        let notes = notes.0.lock().unwrap().clone();
+        assert!(notes.iter().any(|n| n.starts_with("converged low ") && n.contains(", high 20 of 20")), "{notes:?}");
+        assert!(notes.iter().any(|n| n.starts_with("k clipped to 350, half of the nodes; ")), "{notes:?}");
+        cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(matches!(Evd::run(&Params::default(), &job), Err(StageError::Cancelled)));
     }
 
     #[cfg(not(feature = "lapack"))]

@@ -80,7 +80,7 @@ fn operator(n: usize, edges: &[(u32, u32)], self_loops: bool) -> Option<Csr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::math::eigen::{Solver, ends};
+    use crate::math::eigen::{Ends, Request, Solver, Unwatched, ends};
     use crate::math::random::Stream;
 
     /// Any directed edges, loops and duplicates among them.
@@ -123,7 +123,8 @@ mod tests {
                 let product: f64 = columns.iter().zip(values).map(|(c, v)| v * root(*c as usize)).sum();
                 assert!((product - root(i)).abs() < 1e-12 * root(i).max(1.0));
             }
-            let (low, high) = ends(&a, n as usize, Solver::Faer).unwrap();
+            let request = Request::new(n as usize, Solver::Dense);
+            let Ends { low, high, .. } = ends(&a, &request, &Unwatched).unwrap();
             let ones = low.values.iter().chain(&high.values).filter(|v| (**v - 1.0).abs() < 1e-9).count();
             // An odd number of nodes leaves the middle pair out, which is 1 only if almost all are.
             let expected = components(n, &edges);

@@ -76,6 +76,46 @@ impl Variant {
 #[schemars(extend("x-file" = true))]
 pub struct FilePath(pub PathBuf);
 
+/// A number of bytes, written with its unit: `512MiB`, `4GiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String", extend("x-bytes" = true, "pattern" = "^[0-9]+(MiB|GiB|TiB)$"))]
+pub struct Bytes(pub u64);
+
+/// Units of [`Bytes`], the largest first.
+const UNITS: [(&str, u64); 3] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20)];
+
+impl std::fmt::Display for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whole = UNITS.iter().find(|(_, size)| self.0 > 0 && self.0.is_multiple_of(*size));
+        let (unit, size) = whole.unwrap_or(&("B", 1));
+        write!(f, "{}{unit}", self.0 / size)
+    }
+}
+
+impl std::str::FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = UNITS.iter().find_map(|(unit, size)| {
+            let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+            count.checked_mul(*size).filter(|bytes| *bytes > 0)
+        });
+        parsed.map(Self).ok_or_else(|| format!("`{text}` is not a size, expected a whole number and MiB, GiB or TiB"))
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// What is wrong with one parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -369,6 +409,7 @@ fn conform(schema: &Value, value: &Value) -> Result<Value, String> {
     let value = types.iter().find_map(|t| as_type(t, value)).ok_or_else(wanted)?;
     match &value {
         Value::Number(n) if !in_range(schema, n.as_f64().unwrap_or(f64::NAN)) => Err(wanted()),
+        Value::String(text) if schema.get("x-bytes").is_some() => text.parse::<Bytes>().map(|_| value.clone()),
         Value::Array(items) => {
             let Some(item_schema) = schema.get("items") else { return Ok(value) };
             let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
@@ -446,6 +487,7 @@ pub fn expectation(schema: &Value) -> String {
     let noun = match types.first() {
         Some(&"integer") => "a whole number",
         Some(&"number") => "a number",
+        Some(&"string") if schema.get("x-bytes").is_some() => "a size such as `4GiB`",
         Some(&"string") => "text",
         Some(&"boolean") => "`true` or `false`",
         Some(&"array") => {

@@ -40,7 +40,7 @@ pub struct Components {
 /// Returns the `d` first components, or all of them where there are fewer.
 ///
 /// # Errors
-/// [`EigenError::NoConvergence`], also if a value is not finite, and [`EigenError::Memory`].
+/// [`EigenError::Dense`], also if a value is not finite, and [`EigenError::Memory`].
 pub fn components(table: Table, d: usize) -> Result<Components, EigenError> {
     let x = Centred::new(table);
     let (n, features) = (x.n, x.mean.len());

@@ -1,5 +1,7 @@
 //! Real data sets, where they are here: counts of their publishers, tables of the paper.
 
+use ppgnn_stages::contract::Artifact;
+use ppgnn_stages::kinds::Spectrum;
 use serde_json::Value;
 
 use crate::support::{Project, real_data};
@@ -81,4 +83,58 @@ fn the_pipelines_of_the_paper_share_eigenpairs() {
     };
     let (tables, filters) = (keys("heterophily"), keys("ablation-filters"));
     assert_eq!((tables.len(), filters.len(), tables.intersection(&filters).count()), (5, 4, 2));
+}
+
+/// Decomposes a data set with both solvers and compares values and spaces.
+fn solvers_agree(name: &str, k: usize) {
+    let Some(data) = real_data() else { return };
+    let project = Project::new();
+    project.write(
+        "both.yaml",
+        format!(
+            "ppgnn: 1\nname: both\nstages:\n  load: {{ params: {{ dataset: {name} }} }}\n  normalize: {{ inputs: {{ graph: load }} }}\n  \
+             evd: {{ inputs: {{ operator: normalize }}, params: {{ k: {k} }} }}\nsweep: {{ axes: {{ evd.solver: [lanczos, dense] }} }}\n"
+        ),
+    );
+    let data = data.display().to_string();
+    project.run(&["run", "both.yaml", "--data-dir", &data]).exit(0);
+    let plan = project.run(&["plan", "both.yaml", "--data-dir", &data, "--json"]).exit(0).json();
+    let spectra: Vec<Spectrum> = plan["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|node| node["stage"] == "evd")
+        .map(|node| project.path("artifacts/objects/evd").join(node["key"].as_str().unwrap()))
+        .map(|folder| Spectrum::load(&folder).unwrap())
+        .collect();
+    let [one, other] = &spectra[..] else { panic!("{name}: two decompositions") };
+    for (x, y) in [(&one.low, &other.low), (&one.high, &other.high)] {
+        let worst = x.values.iter().zip(&y.values).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+        assert!(x.values.len() == y.values.len() && worst < 1e-9, "{name}: values differ by {worst:e}");
+        // ‖UᵀV‖²_F is the dimension exactly when the spaces agree; vectors were rounded to f32.
+        let n = one.nodes;
+        let dot = |u: &[f32], v: &[f32]| u.iter().zip(v).map(|(u, v)| f64::from(*u) * f64::from(*v)).sum::<f64>();
+        let shared: f64 = x.vectors.chunks(n).flat_map(|u| y.vectors.chunks(n).map(move |v| dot(u, v).powi(2))).sum();
+        let pairs = x.values.len() as f64;
+        assert!((shared - pairs).abs() < 1e-4, "{name}: {shared} of {pairs} dimensions are shared");
+    }
+}
+
+#[test]
+fn both_solvers_find_the_same_spaces() {
+    // A small graph is dense either way, and half a graph is too much for an iteration.
+    for (name, k) in
+        [("texas", 91), ("wisconsin", 125), ("cornell", 91), ("chameleon", 128), ("cora", 128), ("citeseer", 700)]
+    {
+        solvers_agree(name, k);
+    }
+}
+
+/// Minutes each: `cargo test --release --test science -- --ignored`.
+#[test]
+#[ignore = "takes half an hour"]
+fn both_solvers_find_the_same_spaces_of_large_graphs() {
+    for (name, k) in [("squirrel", 256), ("actor", 256), ("photo", 256), ("pubmed", 512), ("computers", 256)] {
+        solvers_agree(name, k);
+    }
 }
