@@ -121,33 +121,39 @@ impl Stage for Evd {
                 "use a larger graph",
             ));
         }
-        let watching = Watching::new(job, n, params.k);
-        watching.tell(&format!("decomposing {n} × {n}"));
-        let begun = Instant::now();
-        let Ends { low, high, effort } =
-            eigen::ends(&operator.matrix, &params.request(), &watching).map_err(|error| explained(error, params))?;
-        job.measured("solver-seconds", begun.elapsed().as_secs_f64());
-        #[expect(clippy::cast_precision_loss, reason = "facts for people")]
-        for (name, value) in
-            [("products", effort.products as f64), ("memory", effort.memory as f64), ("rows", effort.rows as f64)]
-        {
-            job.measured(name, value);
-        }
-        job.check_cancelled()?;
-        watching.tell("checking residuals and orthogonality");
-        let (worst_residual, worst_overlap) = eigen::quality(&operator.matrix, &low, &high);
-        if !(worst_residual <= params.tolerance && worst_overlap <= OVERLAP) {
-            return Err(StageError::numeric(
-                format!(
-                    "eigenpairs have residual {worst_residual:e}, expected at most {:e}, and overlap {worst_overlap:e}, \
-                     expected at most {OVERLAP:e}",
-                    params.tolerance
-                ),
-                "use `solver: dense`, or a larger tolerance",
-            ));
-        }
-        Ok(Spectrum { nodes: n, low: stored(low), high: stored(high), worst_residual, worst_overlap })
+        decompose(params, job, &operator, LONG)
     }
+}
+
+/// Computes the pairs; an end whose vectors have at least `long` numbers leaves a resume point.
+fn decompose(params: &Params, job: &Job, operator: &Operator, long: usize) -> Result<Spectrum, StageError> {
+    let n = operator.nodes();
+    let watching = Watching::new(job, n, params.k, long);
+    watching.tell(&format!("decomposing {n} × {n}"));
+    let begun = Instant::now();
+    let Ends { low, high, effort } =
+        eigen::ends(&operator.matrix, &params.request(), &watching).map_err(|error| explained(error, params))?;
+    job.measured("solver-seconds", begun.elapsed().as_secs_f64());
+    #[expect(clippy::cast_precision_loss, reason = "facts for people")]
+    for (name, value) in
+        [("products", effort.products as f64), ("memory", effort.memory as f64), ("rows", effort.rows as f64)]
+    {
+        job.measured(name, value);
+    }
+    job.check_cancelled()?;
+    watching.tell("checking residuals and orthogonality");
+    let (worst_residual, worst_overlap) = eigen::quality(&operator.matrix, &low, &high);
+    if !(worst_residual <= params.tolerance && worst_overlap <= OVERLAP) {
+        return Err(StageError::numeric(
+            format!(
+                "eigenpairs have residual {worst_residual:e}, expected at most {:e}, and overlap {worst_overlap:e}, \
+                     expected at most {OVERLAP:e}",
+                params.tolerance
+            ),
+            "use `solver: dense`, or a larger tolerance",
+        ));
+    }
+    Ok(Spectrum { nodes: n, low: stored(low), high: stored(high), worst_residual, worst_overlap })
 }
 
 fn stored(pairs: Pairs) -> Side {
@@ -175,10 +181,10 @@ struct Kept {
 }
 
 impl<'a> Watching<'a> {
-    fn new(job: &'a Job<'a>, n: usize, k: usize) -> Self {
+    fn new(job: &'a Job<'a>, n: usize, k: usize, long: usize) -> Self {
         let clipped = if k > n / 2 { format!("k clipped to {}, half of the nodes; ", n / 2) } else { String::new() };
         let open = |end: End| {
-            let folder = job.scratch.filter(|_| n * k.min(n / 2) >= LONG)?;
+            let folder = job.scratch.filter(|_| n * k.min(n / 2) >= long)?;
             // Without a log the work is only not kept.
             let log = Log::open(&folder.join(format!("{}.log", end.name()))).ok()?;
             Some(Mutex::new(Kept { log, at_end: false }))
@@ -402,6 +408,55 @@ mod tests {
         assert!(notes.iter().any(|n| n.starts_with("k clipped to 350, half of the nodes; ")), "{notes:?}");
         cancel.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(matches!(Evd::run(&Params::default(), &job), Err(StageError::Cancelled)));
+    }
+
+    /// Cancels a job as soon as it reports pairs that have converged, if it may.
+    struct Stopper<'a> {
+        cancel: &'a AtomicBool,
+        stop: bool,
+        reports: std::sync::atomic::AtomicUsize,
+    }
+
+    impl crate::contract::ProgressSink for Stopper<'_> {
+        fn progress(&self, progress: &Progress) {
+            if progress.note.starts_with("converged") {
+                self.reports.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                self.cancel.store(self.stop, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupted_decomposition_goes_on_from_its_resume_point() {
+        let scratch = tempfile::tempdir().unwrap();
+        let operator = Operator { matrix: random(700, 0.01, 4).0 };
+        let params = Params { k: 20, solver: Solver::Lanczos, ..Params::default() };
+        let attempt = |stop: bool, scratch: Option<&std::path::Path>| {
+            let cancel = AtomicBool::new(false);
+            let stopper = Stopper { cancel: &cancel, stop, reports: 0.into() };
+            let job =
+                Job { inputs: &[], threads: 1, progress: &stopper, cancel: &cancel, scratch, variant: &Value::Null };
+            decompose(&params, &job, &operator, 0)
+        };
+        let whole = attempt(false, None).unwrap();
+        let size = || std::fs::metadata(scratch.path().join("low.log")).unwrap().len();
+        assert!(matches!(attempt(true, Some(scratch.path())), Err(StageError::Cancelled)));
+        let kept = size();
+        assert!(kept > 0);
+        assert_eq!(attempt(false, Some(scratch.path())).unwrap(), whole);
+        let after = size();
+        assert!(after > kept);
+        // Everything is there now, and nothing is added.
+        assert_eq!(attempt(false, Some(scratch.path())).unwrap(), whole);
+        assert_eq!(size(), after);
+        // A damaged tail is computed again.
+        let path = scratch.path().join("low.log");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.len() - 100;
+        bytes[at] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(attempt(false, Some(scratch.path())).unwrap(), whole);
+        assert_eq!(size(), after);
     }
 
     #[cfg(not(feature = "lapack"))]

@@ -15,18 +15,18 @@ use super::panel::{Operator, WIDTH, from_panel, to_panel};
 use super::reduce::root;
 
 /// Steps of the quadrature.
-const STEPS: usize = 80;
+const STEPS: usize = 120;
 /// Products that an estimate of the density takes.
 pub(super) const PRODUCTS: usize = STEPS * WIDTH;
 /// How far p rises at the outermost eigenvalue: rounding errors are this much larger there than at the edge.
-const RISE: f64 = 1e6;
+const RISE: f64 = 1e5;
 /// How far inwards of its estimated place an edge is put, relative to its distance from the outermost eigenvalue.
 const INWARDS: f64 = 0.02;
 /// Steps of the power method for the bound of all eigenvalues.
 const POWER_STEPS: usize = 20;
 /// The range of degrees.
 const LEAST_DEGREE: f64 = 4.0;
-const MOST_DEGREE: f64 = 40.0;
+const MOST_DEGREE: f64 = 64.0;
 
 /// An estimate of how many eigenvalues lie where.
 pub(super) struct Density {
@@ -103,11 +103,21 @@ impl Density {
     /// Returns the filter that leaves about `count` eigenvalues of sA beyond its edge.
     pub fn filter(&self, sign: f64, count: f64) -> Filter {
         let (edge, outermost) = self.edge(sign, count);
+        self.filter_from(sign, edge, outermost)
+    }
+
+    /// Returns the filter with an edge of sA, and its outermost eigenvalue.
+    pub fn filter_from(&self, sign: f64, edge: f64, outermost: f64) -> Filter {
+        self.filter_rising(sign, edge, outermost, RISE)
+    }
+
+    /// Returns the filter with an edge of sA that rises to a value at a place.
+    pub fn filter_rising(&self, sign: f64, edge: f64, place: f64, to: f64) -> Filter {
         let bottom = -self.radius;
         let half = ((edge - bottom) / 2.0).max(1e-9);
         let center = bottom + half;
-        let beyond = ((outermost - center) / half).max(1.0 + 1e-9).acosh();
-        let degree = ((2.0 * RISE).ln() / beyond).round().clamp(LEAST_DEGREE, MOST_DEGREE);
+        let beyond = ((place - center) / half).max(1.0 + 1e-9).acosh();
+        let degree = (to.acosh() / beyond).round().clamp(LEAST_DEGREE, MOST_DEGREE);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two bounds")]
         let degree = degree as usize;
         Filter { sign, center, half, degree }

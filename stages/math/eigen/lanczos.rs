@@ -23,8 +23,14 @@ use super::{CLUSTER, EigenError, End, Watch};
 
 /// The probability that a pair was missed, which a certificate has to stay below.
 const DOUBT: f64 = 1e-12;
-/// Wanted eigenvalues and these many more (relative) are beyond the edge of the filter; when a round stalls, more.
-const MARGINS: [f64; 5] = [0.1, 0.3, 0.6, 1.0, 2.0];
+/// Wanted eigenvalues and these many more (relative) are beyond the edge of the filter; where it turns out too far, more.
+const MARGINS: [f64; 4] = [0.4, 0.8, 1.5, 3.0];
+/// Where a filter has risen to no more than this, convergence is slow.
+const FLAT: f64 = 1.3;
+/// How far the filter of a certificate rises at the cut.
+const CERTAIN: f64 = 3.0;
+/// A Ritz value above this is that of an eigenvalue beyond the edge.
+const RISEN: f64 = 1.2;
 /// How much a basis grows between two looks at its Ritz values.
 const GROWTH: f64 = 1.15;
 /// A block of which less than this is left, in its weakest direction, is orthogonalised again.
@@ -87,7 +93,10 @@ struct Search<'a> {
     known: usize,
     /// Values of the locked vectors, as eigenvalues of sA.
     locked: Vec<f64>,
+    /// The filter of the round.
     filter: Filter,
+    /// The filter of rounds that look for missing pairs.
+    search: Filter,
     margin: usize,
     /// Columns of T of the round, down to the diagonal block.
     t: Vec<Vec<f64>>,
@@ -121,6 +130,7 @@ impl<'a> Search<'a> {
             known,
             locked: Vec::new(),
             filter,
+            search: filter,
             margin: 0,
             t: Vec::new(),
             round: 0,
@@ -168,9 +178,9 @@ impl<'a> Search<'a> {
         let mut x = self.random(0);
         self.orthonormalise(&mut x);
         let missing = self.missing();
+        self.filter = if missing == 0 { self.certifier() } else { self.search };
         // Certifying looks at every step, because few are enough.
         let mut look = if missing == 0 { 0 } else { (missing + missing / 5).max(missing + 2 * WIDTH) };
-        let (mut before, mut stalled) = (0, 0);
         let mut steps = 0;
         loop {
             if self.watch.cancelled() {
@@ -211,14 +221,10 @@ impl<'a> Search<'a> {
                 // A few more than wanted make the certificate cheap.
                 self.lock(&ritz, converged.min(missing + missing / 8 + WIDTH))?;
                 return Ok(false);
-            } else {
-                stalled = if converged > before { 0 } else { stalled + 1 };
-                before = converged;
+            } else if 4 * m > 7 * missing && ritz.theta[missing - 1] < FLAT && self.widen(&ritz, missing) {
                 // The edge is too far out: the last wanted eigenvalues are where the filter is flat.
-                if stalled >= 2 && m > 2 * missing && ritz.theta[missing - 1] < 2.0 && self.widen() {
-                    self.lock(&ritz, converged)?;
-                    return Ok(false);
-                }
+                self.lock(&ritz, converged)?;
+                return Ok(false);
             }
             if full {
                 self.restart(&ritz, missing.max(WIDTH));
@@ -228,13 +234,37 @@ impl<'a> Search<'a> {
     }
 
     /// Moves the edge of the filter inwards; `false` if there is no further.
-    fn widen(&mut self) -> bool {
+    ///
+    /// Ritz values that have risen tell where eigenvalues are better than any estimate: the edge goes to where the one that
+    /// it should be at would be, were the rest as far apart as the inner half of them.
+    fn widen(&mut self, ritz: &Ritz, missing: usize) -> bool {
         self.margin += 1;
-        let within = self.margin < MARGINS.len();
-        if within {
-            self.filter = self.density.filter(self.task.end.sign(), beyond(self.task.wanted, self.margin));
+        if self.margin >= MARGINS.len() {
+            return false;
         }
-        within
+        let sign = self.task.end.sign();
+        let risen = ritz.theta.iter().take_while(|theta| **theta > RISEN).count();
+        self.search = if 2 * risen >= missing && risen >= 8 {
+            let at = |i: usize| self.filter.inverse(ritz.theta[i]);
+            let (outermost, last) = (at(0), at(risen - 1));
+            let spacing = (at(risen / 2) - last) / share(risen - risen / 2);
+            self.density.filter_from(sign, last - spacing * (beyond(missing, 0) - share(risen)), outermost)
+        } else {
+            self.density.filter(sign, beyond(self.task.wanted, self.margin))
+        };
+        true
+    }
+
+    /// The filter of a round that looks for missed pairs. Pairs beyond the cut are locked as well, so its edge can be at the
+    /// last of them, and it need not rise far: nothing has to converge.
+    fn certifier(&self) -> Filter {
+        let cut = self.locked[self.task.wanted - self.known - 1];
+        let last = self.locked.last().copied().unwrap_or(cut);
+        if cut - last > 1e3 * CLUSTER {
+            self.density.filter_rising(self.task.end.sign(), last, cut, CERTAIN)
+        } else {
+            self.search
+        }
     }
 
     /// A block of random vectors that depends on nothing but its place in the search.
@@ -452,12 +482,16 @@ enum Verdict {
 }
 
 /// How many eigenvalues should be beyond the edge of a filter.
-#[expect(clippy::cast_precision_loss, reason = "few pairs")]
 fn beyond(wanted: usize, margin: usize) -> f64 {
-    wanted as f64 * (1.0 + MARGINS[margin]) + 8.0
+    share(wanted) * (1.0 + MARGINS[margin]) + 8.0
 }
 
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few columns")]
+#[expect(clippy::cast_precision_loss, reason = "few pairs")]
+fn share(pairs: usize) -> f64 {
+    pairs as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few columns")]
 fn grown(columns: usize) -> usize {
-    (columns as f64 * GROWTH) as usize
+    (share(columns) * GROWTH) as usize
 }

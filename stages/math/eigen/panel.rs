@@ -96,7 +96,8 @@ impl WithSimd for Rows<'_> {
             for (column, value) in columns.iter().zip(values) {
                 let from = &x[*column as usize];
                 for l in 0..WIDTH {
-                    sum[l] = value.mul_add(from[l], sum[l]);
+                    // Without an instruction for it, `mul_add` is a call.
+                    sum[l] = if S::IS_SCALAR { value * from[l] + sum[l] } else { value.mul_add(from[l], sum[l]) };
                 }
             }
             let own = &x[i];
