@@ -190,17 +190,11 @@ impl Filter {
 
     /// Returns what a residual of p(sA) at θ has to be multiplied with to bound that of A.
     ///
-    /// (sA − λ)u = g(sA)·r for a residual r of p(sA), with g(x) = (x − λ)/(p(x) − θ). Inside the interval |p| ≤ 1, so |g|
-    /// is at most (λ − bottom)/(θ − 1); beyond the edge p is convex, so g is largest near the edge as well, or is 1/p′(λ).
+    /// (sA − λ)u = g(sA)·r for a residual r of p(sA), with g(x) = (x − λ)/(p(x) − θ). Inside the interval p ≤ 1, so |g| is at most
+    /// (λ − bottom)/(θ − 1); beyond the edge p is convex, so that g falls from what it is at the edge, which is less.
     pub fn residual_factor(&self, theta: f64) -> f64 {
-        let angle = theta.max(1.0).acosh() / self.degree();
-        let slope = if angle > 1e-9 {
-            self.degree() * (self.degree() * angle).sinh() / (angle.sinh() * self.half)
-        } else {
-            self.degree() * self.degree() / self.half
-        };
         let reach = self.inverse(theta) - (self.center - self.half);
-        (1.0 / slope).max(reach / (theta - 1.0).max(1e-9))
+        reach / (theta - 1.0).max(1e-9)
     }
 }
 

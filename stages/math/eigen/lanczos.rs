@@ -104,6 +104,8 @@ struct Search<'a> {
     steps: usize,
     products: usize,
     most_columns: usize,
+    /// Pairs that had converged at the last look.
+    seen: usize,
 }
 
 /// Ritz values of T, descending, with vectors and bounds of their residuals.
@@ -137,6 +139,7 @@ impl<'a> Search<'a> {
             steps: 0,
             products: 0,
             most_columns: 0,
+            seen: 0,
         }
     }
 
@@ -163,7 +166,7 @@ impl<'a> Search<'a> {
     }
 
     fn check_room(&self) -> Result<(), EigenError> {
-        let least = self.task.wanted + self.task.wanted / 4 + 8 * WIDTH;
+        let least = self.task.wanted + self.task.wanted / 4 + 16 * WIDTH;
         if self.task.columns < least {
             return Err(EigenError::Room { columns: self.task.columns, least, nodes: self.n });
         }
@@ -181,19 +184,14 @@ impl<'a> Search<'a> {
         self.filter = if missing == 0 { self.certifier() } else { self.search };
         // Certifying looks at every step, because few are enough.
         let mut look = if missing == 0 { 0 } else { (missing + missing / 5).max(missing + 2 * WIDTH) };
-        let mut steps = 0;
+        let (mut steps, mut restarted) = (0, false);
         loop {
             if self.watch.cancelled() {
                 return Err(EigenError::Cancelled);
             }
             if self.products >= self.task.products || self.round > 1000 {
-                let error = EigenError::NoConvergence {
-                    end: self.task.end,
-                    converged: self.fixed().min(self.task.wanted),
-                    wanted: self.task.wanted,
-                    products: self.products,
-                };
-                return Err(error);
+                let (end, wanted, products) = (self.task.end, self.task.wanted, self.products);
+                return Err(EigenError::NoConvergence { end, converged: self.seen.max(self.known), wanted, products });
             }
             let r = self.step(&mut x);
             steps += 1;
@@ -207,15 +205,22 @@ impl<'a> Search<'a> {
             }
             let ritz = self.ritz(&r)?;
             let converged = ritz.residual.iter().take_while(|r| **r <= self.task.tolerance / 2.0).count();
-            self.watch.converged(self.task.end, (self.fixed() + converged).min(self.task.wanted), self.task.wanted);
+            self.seen = (self.fixed() + converged).min(self.task.wanted);
+            self.watch.converged(self.task.end, self.seen, self.task.wanted);
             if missing == 0 {
                 match self.verdict(&ritz, steps, converged) {
-                    Verdict::Certain => return Ok(true),
+                    Verdict::Certain if !restarted => return Ok(true),
                     Verdict::Lock(count) => {
                         self.lock(&ritz, count)?;
                         return Ok(false);
                     }
-                    Verdict::Doubt => {}
+                    // The bound is about steps from a random block, not from a restart: then the pairs behind the cut have
+                    // to converge, and the next round is certain sooner.
+                    _ if full && converged > 0 => {
+                        self.lock(&ritz, converged)?;
+                        return Ok(false);
+                    }
+                    _ => {}
                 }
             } else if converged >= missing {
                 // A few more than wanted make the certificate cheap.
@@ -228,6 +233,7 @@ impl<'a> Search<'a> {
             }
             if full {
                 self.restart(&ritz, missing.max(WIDTH));
+                restarted = true;
             }
             look = if missing == 0 { 0 } else { grown(self.t.len()) };
         }

@@ -449,6 +449,12 @@ fn iterate_ends(
     let known = unit.unwrap_or_default();
     let (top, bottom) = rayon::join(|| find(End::Low, low, known), || find(End::High, high, &[]));
     let (top, mut bottom) = (top?, bottom?);
+    // One eigenvalue that is repeated from one end to the other: neither can complete it for itself.
+    if let (Some(top), Some(bottom)) = (top.values.last(), bottom.values.last())
+        && top - bottom <= CLUSTER
+    {
+        return Err(EigenError::Exhausted);
+    }
     effort.iterated = true;
     effort.products += top.products + bottom.products + filter::PRODUCTS;
     effort.memory = effort.memory.max(8 * (rows * (top.columns + bottom.columns + low + high)) as u64);

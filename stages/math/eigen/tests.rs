@@ -179,10 +179,10 @@ fn lanczos_and_dense_agree_vector_by_vector() {
 #[test]
 fn a_small_memory_restarts_and_finds_the_same() {
     // A path is hard: its eigenvalues crowd at both ends.
-    let n = 3000;
+    let n = 5000;
     let a = adjacency(n, &path(n));
     let free = both(&a, 20, Solver::Lanczos);
-    let tight = Request { memory: 2 * 8 * 3000 * 250, ..request(20, Solver::Lanczos) };
+    let tight = Request { memory: 2 * 8 * 5000 * 366, ..request(20, Solver::Lanczos) };
     let bound = ends(&a, &tight, &Unwatched).unwrap();
     assert_good(&a, &bound);
     assert!(bound.effort.memory < free.effort.memory, "{} {}", bound.effort.memory, free.effort.memory);
