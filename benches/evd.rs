@@ -4,7 +4,7 @@
 //! Run with `make bench-evd`, which installs the peers. By hand: `cargo bench --bench evd`, with `PPGNN_PEERS` the folder of
 //! `peer_eigsh.py`, `PPGNN_PYTHON` a Python with SciPy, `PPGNN_DATA_DIR` the folder with data; what is missing is left out.
 //! `PPGNN_THREADS` (all cores) counts for both sides, `PPGNN_REPEAT` (3) is how often each runs, taking turns; the best
-//! counts. Benchmarks inform; no test asserts a time.
+//! counts. Names of data sets after `--` leave the rest out. Benchmarks inform; no test asserts a time.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a program for people, not a part of the product")]
 
@@ -41,7 +41,12 @@ fn main() {
         return generated(n.parse().expect("nodes"), k.parse().expect("pairs"));
     }
     println!("threads: {}; best of {}", threads(), repeat());
-    real();
+    // Cargo adds options of its own.
+    let named: Vec<&str> = arguments[1..].iter().map(String::as_str).filter(|a| !a.starts_with("--")).collect();
+    real(&named);
+    if !named.is_empty() {
+        return;
+    }
     println!(
         "\n{:>7} {:>9} {:>5} {:>8} {:>9} {:>9} {:>9}",
         "nodes", "edges", "k", "s", "µs/edge", "products", "peak MB"
@@ -66,14 +71,14 @@ fn repeat() -> usize {
     setting("PPGNN_REPEAT").and_then(|t| t.parse().ok()).unwrap_or(3)
 }
 
-fn real() {
+fn real(named: &[&str]) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let data = setting("PPGNN_DATA_DIR").map_or_else(|| here.join("../shared/data"), PathBuf::from);
     println!(
         "\n{:<10} {:>6} {:>5} {:>8} {:>9} {:>9}   {:<6} {:>8} {:>9} {:>9} {:>7}",
         "graph", "nodes", "k", "ours s", "residual", "overlap", "peer", "theirs s", "residual", "overlap", "ratio"
     );
-    for (name, folder, k, dense) in REAL {
+    for (name, folder, k, dense) in REAL.into_iter().filter(|(name, ..)| named.is_empty() || named.contains(name)) {
         let Some(matrix) = operator(name, &data) else {
             println!("{name:<10} is not in {}", data.display());
             continue;

@@ -140,6 +140,10 @@ fn decompose(params: &Params, job: &Job, operator: &Operator, long: usize) -> Re
     {
         job.measured(name, value);
     }
+    if params.k > n / 2 {
+        #[expect(clippy::cast_precision_loss, reason = "a fact for people")]
+        job.measured("k-clipped-to", (n / 2) as f64);
+    }
     job.check_cancelled()?;
     watching.tell("checking residuals and orthogonality");
     let (worst_residual, worst_overlap) = eigen::quality(&operator.matrix, &low, &high);
@@ -189,7 +193,8 @@ impl<'a> Watching<'a> {
             let log = Log::open(&folder.join(format!("{}.log", end.name()))).ok()?;
             Some(Mutex::new(Kept { log, at_end: false }))
         };
-        Self { job, clipped, pairs: Mutex::default(), logs: [open(End::Low), open(End::High)] }
+        let wanted = (0, k.min(n / 2));
+        Self { job, clipped, pairs: Mutex::new([wanted; 2]), logs: [open(End::Low), open(End::High)] }
     }
 
     fn tell(&self, note: &str) {
@@ -247,21 +252,29 @@ fn explained(error: EigenError, params: &Params) -> StageError {
     let what = error.to_string();
     match error {
         EigenError::Cancelled => StageError::Cancelled,
-        EigenError::Empty => StageError::unusable(what, "a graph without an edge has no spectrum; add self-loops"),
+        EigenError::Empty => StageError::unusable(what, "use a graph with edges, or `self-loops: true` in `normalize`"),
         EigenError::NotFinite { .. } | EigenError::NotSymmetric { .. } => {
             StageError::unusable(what, "decompose what `normalize` makes")
         }
-        EigenError::Dense { .. } | EigenError::Exhausted => StageError::numeric(what, "try the other solver"),
+        EigenError::Dense { .. } | EigenError::Exhausted => {
+            StageError::numeric(what, "use `solver: lanczos` and fewer pairs, or another graph")
+        }
         EigenError::NoConvergence { .. } => {
             StageError::numeric(what, "raise `products` or `tolerance`, ask for fewer pairs, or use `solver: dense`")
         }
         EigenError::Repeated { .. } => StageError::unusable(what, "choose another `k`, or use `solver: dense`"),
-        EigenError::Room { .. } => {
-            StageError::unusable(what, format!("raise `memory`, now {}, or ask for fewer pairs", params.memory))
+        EigenError::Room { least, nodes, .. } => {
+            // Both ends, with room for the pairs being turned.
+            let mebibytes = (least + params.k + 64).saturating_mul(16 * nodes).div_ceil(1 << 20);
+            StageError::unusable(
+                what,
+                format!("set `memory: {mebibytes}MiB`, now {}, or ask for fewer pairs", params.memory),
+            )
         }
-        EigenError::TooLarge { .. } => {
-            StageError::unusable(what, "ask for fewer pairs with `solver: auto`, or use a model without a spectrum")
-        }
+        EigenError::TooLarge { .. } => StageError::unusable(
+            what,
+            "use `solver: auto`, with fewer pairs if it is in use, or a model without a spectrum",
+        ),
         EigenError::Memory { .. } => StageError::unusable(what, "use a machine with more memory, or a smaller graph"),
         EigenError::Unavailable => StageError::unusable(what, "use `solver: dense`, or build with `--features lapack`"),
     }

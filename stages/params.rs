@@ -100,7 +100,9 @@ impl std::str::FromStr for Bytes {
             let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
             count.checked_mul(*size).filter(|bytes| *bytes > 0)
         });
-        parsed.map(Self).ok_or_else(|| format!("`{text}` is not a size, expected a whole number and MiB, GiB or TiB"))
+        parsed.map(Self).ok_or_else(|| {
+            format!("`{text}` is not a size, expected a whole number above 0 and MiB, GiB or TiB, such as `4GiB`")
+        })
     }
 }
 

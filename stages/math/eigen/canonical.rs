@@ -4,6 +4,9 @@ use super::CLUSTER;
 
 /// Entries this near to the largest are as large.
 const TIE: f64 = 1e-6;
+/// Unit vectors that a space holds this nearly as much of as of the one it holds most of: coarser than a solver is accurate,
+/// so that on a symmetric graph the first one wins and not the noise.
+const PIVOT_TIE: f64 = 1e-3;
 
 /// Returns whether the entry that decides the sign of a vector is negative: the first whose magnitude is within 1e-6
 /// (relative) of its largest.
@@ -32,7 +35,7 @@ pub(super) fn clusters(values: &[f64]) -> impl Iterator<Item = std::ops::Range<u
 
 /// Replaces an orthonormal basis U (n × d, one vector after the other) by one that depends on its space alone.
 ///
-/// The first vector is the projection of the unit vector that the space holds most of (ties within 1e-6: the first one);
+/// The first vector is the projection of the unit vector that the space holds most of (ties within 1e-3: the first one);
 /// the next ones are found the same way in what is left.
 pub(super) fn basis(vectors: &mut [f64], n: usize) {
     let count = vectors.len() / n;
@@ -43,7 +46,7 @@ pub(super) fn basis(vectors: &mut [f64], n: usize) {
             held.iter_mut().zip(u).for_each(|(held, u)| *held += u * u);
         }
         let most = held.iter().fold(0f64, |m, x| m.max(*x));
-        let Some(pivot) = held.iter().position(|x| *x >= most * (1.0 - TIE)) else { return };
+        let Some(pivot) = held.iter().position(|x| *x >= most * (1.0 - PIVOT_TIE)) else { return };
         // Plane rotations of vectors turn the row of the pivot into (length, 0, …, 0).
         let (head, rest) = left.split_at_mut(n);
         for u in rest.chunks_exact_mut(n) {

@@ -38,11 +38,6 @@ pub(super) fn entries(a: &Csr) -> Result<Vec<f64>, EigenError> {
     Ok(full)
 }
 
-/// Decomposes a sparse symmetric matrix with faer.
-pub(super) fn with_faer(a: &Csr) -> Result<Full, EigenError> {
-    in_pieces(&entries(a)?, a.n())
-}
-
 /// Decomposes a symmetric matrix of `n` rows, of which all entries are given.
 ///
 /// Sequential: the order of additions, and with it the bytes, must not depend on the number of threads.
@@ -72,18 +67,17 @@ fn decompose(full: &[f64], n: usize, par: Par) -> Result<Full, EigenError> {
     Ok((values, vectors))
 }
 
-/// Decomposes a sparse symmetric matrix with LAPACK.
+/// As [`symmetric`], with LAPACK.
 #[cfg(feature = "lapack")]
-pub(super) fn with_lapack(a: &Csr) -> Result<Full, EigenError> {
+pub(super) fn with_lapack(full: Vec<f64>, n: usize) -> Result<Full, EigenError> {
     use ndarray_linalg::{Eigh, UPLO};
-    let n = a.n();
-    let full = ndarray::Array2::from_shape_vec((n, n), entries(a)?).map_err(|_| EigenError::Memory { nodes: n })?;
+    let full = ndarray::Array2::from_shape_vec((n, n), full).map_err(|_| EigenError::Memory { nodes: n })?;
     let (values, vectors) = full.eigh(UPLO::Lower).map_err(|_| EigenError::Dense { nodes: n })?;
     Ok((values.to_vec(), vectors.columns().into_iter().flatten().copied().collect()))
 }
 
 /// This build has no LAPACK.
 #[cfg(not(feature = "lapack"))]
-pub(super) fn with_lapack(_: &Csr) -> Result<Full, EigenError> {
+pub(super) fn with_lapack(_: Vec<f64>, _: usize) -> Result<Full, EigenError> {
     Err(EigenError::Unavailable)
 }

@@ -429,8 +429,11 @@ impl<'a> Search<'a> {
     /// Locks the leading Ritz pairs, with values and residuals from A itself.
     fn lock(&mut self, ritz: &Ritz, count: usize) -> Result<(), EigenError> {
         let (n, m, fixed) = (self.n, self.t.len(), self.fixed());
-        let most = (2 * self.task.wanted + SPARE).min(self.task.columns - 5 * WIDTH);
-        if fixed + count > most {
+        if fixed + count > self.task.columns - 5 * WIDTH {
+            let columns = self.task.columns;
+            return Err(EigenError::Room { columns, least: columns + columns / 4, nodes: n });
+        }
+        if fixed + count > 2 * self.task.wanted + SPARE {
             let value = self.locked.last().copied().unwrap_or_default() * self.task.end.sign();
             return Err(EigenError::Repeated { end: self.task.end, value, wanted: self.task.wanted });
         }

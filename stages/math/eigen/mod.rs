@@ -4,8 +4,8 @@
 //! ([`dense`]) or at its ends ([`lanczos`]), whichever is faster for its size; and the pairs of all parts are sorted
 //! together. Everything is in f64. These rules make the result unique, whatever solver found it:
 //!
-//! - Pairs are sorted by descending eigenvalue. Values that differ by at most 1e-9 are one repeated eigenvalue, which
-//!   has one value: the exact one where it is known, else their mean.
+//! - Pairs are sorted by descending eigenvalue. Values that are at most 1e-9 apart from the next are one repeated
+//!   eigenvalue, which has one value: the exact one where it is known, else their mean.
 //! - The space of a repeated eigenvalue has a basis of its own: first by component (larger first, ties by the smallest
 //!   node), then the vectors of λ = 1, then differences of twins by smallest node, then the rest in the basis of
 //!   [`canonical::basis`]. Solvers complete such a space even where it goes on beyond the last pair asked for.
@@ -204,8 +204,8 @@ pub enum EigenError {
     },
     /// The last pair belongs to an eigenvalue that is repeated too often.
     #[error(
-        "the last of {wanted} pairs at the {} end has the eigenvalue {value}, which is repeated too often to complete it",
-        end.name()
+        "the last of {wanted} pairs at the {} end has the eigenvalue {value:.6}, which is repeated too often, or too near to \
+         many others, to complete it", end.name()
     )]
     Repeated {
         /// The end.
@@ -216,7 +216,7 @@ pub enum EigenError {
         wanted: usize,
     },
     /// The basis of an iterative solver does not fit into the memory that it may take.
-    #[error("{columns} vectors of {nodes} entries fit into the memory allowed for an end, expected at least {least}")]
+    #[error("an end needs a basis of {least} vectors with {nodes} entries, and there is memory for {columns}")]
     Room {
         /// Vectors that fit.
         columns: usize,
@@ -396,15 +396,10 @@ fn solve(
         None if rows > request.most_rows => return Err(EigenError::TooLarge { rows, most: request.most_rows }),
         None => {
             effort.memory = effort.memory.max(dense::bytes(rows));
-            whole(part, request.solver)?
+            whole(part, unit, request.solver)?
         }
     };
     solved.unit = unit.is_some();
-    if let Some(unit) = unit {
-        // A connected part has the eigenvalue 1 once.
-        solved.values[0] = 1.0;
-        solved.vectors[..rows].copy_from_slice(unit);
-    }
     let first = usize::from(solved.unit);
     for cluster in canonical::clusters(&solved.values[first..]).filter(|cluster| cluster.len() > 1) {
         canonical::basis(&mut solved.vectors[(first + cluster.start) * rows..(first + cluster.end) * rows], rows);
@@ -413,14 +408,25 @@ fn solve(
 }
 
 /// All pairs of a part.
-fn whole(part: &Part, solver: Solver) -> Result<Solved, EigenError> {
+///
+/// Where the vector u of λ = 1 is known, A − 3uuᵀ is decomposed: it has the same pairs, but −2 in place of 1, so that others
+/// near to 1 are not mixed with it.
+fn whole(part: &Part, unit: Option<&[f64]>, solver: Solver) -> Result<Solved, EigenError> {
     let rows = part.matrix.n();
-    let (mut values, vectors) = match solver {
-        Solver::Lapack => dense::with_lapack(&part.matrix)?,
-        _ => dense::with_faer(&part.matrix)?,
+    let mut full = dense::entries(&part.matrix)?;
+    if let Some(unit) = unit {
+        for (row, x) in full.chunks_exact_mut(rows).zip(unit) {
+            row.iter_mut().zip(unit).for_each(|(entry, y)| *entry -= 3.0 * x * y);
+        }
+    }
+    let (values, vectors) = match solver {
+        Solver::Lapack => dense::with_lapack(full, rows)?,
+        _ => dense::in_pieces(&full, rows)?,
     };
-    values.reverse();
-    let vectors = vectors.chunks_exact(rows).rev().flatten().copied().collect();
+    let skip = usize::from(unit.is_some());
+    let values = unit.map(|_| 1.0).into_iter().chain(values[skip..].iter().rev().copied()).collect();
+    let known = unit.unwrap_or_default().iter();
+    let vectors = known.chain(vectors[skip * rows..].chunks_exact(rows).rev().flatten()).copied().collect();
     Ok(Solved { rows, values, vectors, unit: false })
 }
 

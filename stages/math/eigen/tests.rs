@@ -319,6 +319,29 @@ fn twins_are_written_down() {
 }
 
 #[test]
+fn an_eigenvalue_very_near_to_one_is_not_mixed_with_it() {
+    // Two cliques at the ends of a path: λ₂ = 1 − 2e-9 or so.
+    let mut edges = [complete(0..120), complete(200..320)].concat();
+    edges.extend((119..200).map(|i| (i, i + 1)));
+    let a = normalised(320, &edges);
+    let found = both(&a, 10, Solver::Dense);
+    assert!(found.low.values[1] > 1.0 - 1e-5);
+    let (residual, overlap) = quality(&a, &found.low, &found.high);
+    assert!(residual < 1e-8 && overlap < 1e-12, "{residual} {overlap}");
+}
+
+#[test]
+fn one_eigenvalue_from_end_to_end_is_complete() {
+    // Bipartite, without loops: 0 is there at least 530 times, and both cuts lie in it.
+    let mut stream = Stream::new(1, &["test", "bipartite"]);
+    let edges: std::collections::BTreeSet<(usize, usize)> =
+        (0..1020).flat_map(|i| [0; 4].map(|_| (i, 1020 + usize::try_from(stream.below(490)).unwrap()))).collect();
+    let a = adjacency(1510, &edges.into_iter().collect::<Vec<_>>());
+    let found = both(&a, 495, Solver::Lanczos);
+    assert_good(&a, &found);
+}
+
+#[test]
 fn an_entry_of_largest_magnitude_is_positive() {
     let a = normalised(31, &random_edges(31, 2, 4, 5));
     let found = both(&a, 15, Solver::Dense);
