@@ -1,14 +1,14 @@
 //! Eigenpairs of a symmetric sparse matrix A (n × n) from both ends of its spectrum, A uⱼ = λⱼ uⱼ.
 //!
-//! The problem is made smaller exactly ([`reduce`]: twins, components); each part that is left is decomposed as a whole
-//! ([`dense`]) or at its ends ([`lanczos`]), whichever is faster for its size; and the pairs of all parts are sorted
+//! The problem is made smaller exactly (`reduce`: twins, components); each part that is left is decomposed as a whole
+//! (`dense`) or at its ends (`lanczos`), whichever is faster for its size; and the pairs of all parts are sorted
 //! together. Everything is in f64. These rules make the result unique, whatever solver found it:
 //!
 //! - Pairs are sorted by descending eigenvalue. Values that are at most 1e-9 apart from the next are one repeated
 //!   eigenvalue, which has one value: the exact one where it is known, else their mean.
 //! - The space of a repeated eigenvalue has a basis of its own: first by component (larger first, ties by the smallest
 //!   node), then the vectors of λ = 1, then differences of twins by smallest node, then the rest in the basis of
-//!   [`canonical::basis`]. Solvers complete such a space even where it goes on beyond the last pair asked for.
+//!   `canonical::basis`. Solvers complete such a space even where it goes on beyond the last pair asked for.
 //! - λ = 1 of a normalised adjacency has one vector a component, u_S(i) = √rᵢ / √(Σ_{j∈S} rⱼ) for i in component S and 0
 //!   elsewhere, where rᵢ counts the entries of row i (degree, plus one with self-loops). It is written down, not computed.
 //! - Sign: the first entry whose magnitude is within 1e-6 (relative) of its vector's largest is positive.
