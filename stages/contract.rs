@@ -284,6 +284,11 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
+    /// A job outside a run: one thread, no inputs, nobody to report to, nothing to go on from.
+    pub fn alone(cancel: &'a AtomicBool) -> Self {
+        Self { inputs: &[], threads: 1, progress: &Quiet, cancel, scratch: None, variant: &Value::Null }
+    }
+
     /// Loads the artifact in a slot that takes one.
     ///
     /// # Errors

@@ -103,10 +103,8 @@ fn score_part(
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use serde_json::Value;
-
     use super::*;
-    use crate::contract::{InputDir, Quiet};
+    use crate::contract::InputDir;
     use crate::kinds::{Features, Matrix};
 
     /// Five nodes, three classes: predictions 0, 1, 1 (a tie), 0, 2.
@@ -181,14 +179,7 @@ mod tests {
         Nodes { features, labels: LABELS.to_vec(), classes: 3 }.save(&inputs[1].dir).unwrap();
         splits([Part::Test; 5]).save(&inputs[2].dir).unwrap();
         let cancel = AtomicBool::new(false);
-        let job = Job {
-            inputs: &inputs,
-            threads: 1,
-            progress: &Quiet,
-            cancel: &cancel,
-            variant: &Value::Null,
-            scratch: None,
-        };
+        let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
         assert_eq!(Evaluate::run(&Params {}, &job).unwrap().splits[0].test.nodes, 5);
     }
 }

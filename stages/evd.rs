@@ -179,7 +179,8 @@ struct Watching<'a> {
 
 /// Steps of an end in the scratch folder of the job.
 struct Kept {
-    log: Log,
+    /// `None` once the disk refused a step: those after it would not be in order.
+    log: Option<Log>,
     /// Whether everything that was there has been read, so that new steps may be added.
     at_end: bool,
 }
@@ -191,7 +192,7 @@ impl<'a> Watching<'a> {
             let folder = job.scratch.filter(|_| n * k.min(n / 2) >= long)?;
             // Without a log the work is only not kept.
             let log = Log::open(&folder.join(format!("{}.log", end.name()))).ok()?;
-            Some(Mutex::new(Kept { log, at_end: false }))
+            Some(Mutex::new(Kept { log: Some(log), at_end: false }))
         };
         let wanted = (0, k.min(n / 2));
         Self { job, clipped, pairs: Mutex::new([wanted; 2]), logs: [open(End::Low), open(End::High)] }
@@ -233,7 +234,7 @@ impl Watch for Watching<'_> {
         if kept.at_end {
             return None;
         }
-        let record = kept.log.next();
+        let record = kept.log.as_mut().and_then(Iterator::next);
         kept.at_end = record.is_none();
         let (numbers, _) = record.as_ref()?.as_chunks::<8>();
         Some(numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
@@ -244,7 +245,9 @@ impl Watch for Watching<'_> {
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().flat_map(|x| x.to_le_bytes())).collect();
         kept.at_end = true;
         // A disk that is full costs the resume point, not the result: what was kept before still counts.
-        let _ = kept.log.append(&bytes);
+        if kept.log.as_mut().is_some_and(|log| log.append(&bytes).is_err()) {
+            kept.log = None;
+        }
     }
 }
 
@@ -284,10 +287,8 @@ fn explained(error: EigenError, params: &Params) -> StageError {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use serde_json::Value;
-
     use super::*;
-    use crate::contract::{InputDir, Quiet};
+    use crate::contract::InputDir;
     use crate::math::csr::Csr;
     use crate::math::random::Stream;
 
@@ -296,17 +297,7 @@ mod tests {
         Operator { matrix }.save(folder.path()).unwrap();
         let inputs = [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned() }];
         let cancel = AtomicBool::new(false);
-        Evd::run(
-            params,
-            &Job {
-                inputs: &inputs,
-                threads: 1,
-                progress: &Quiet,
-                cancel: &cancel,
-                variant: &Value::Null,
-                scratch: None,
-            },
-        )
+        Evd::run(params, &Job { inputs: &inputs, ..Job::alone(&cancel) })
     }
 
     /// Ã of a random graph, dense in memory.
@@ -406,14 +397,7 @@ mod tests {
         Operator { matrix: random(700, 0.01, 2).0 }.save(folder.path()).unwrap();
         let inputs = [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned() }];
         let (cancel, notes) = (AtomicBool::new(false), Notes(std::sync::Mutex::default()));
-        let job = Job {
-            inputs: &inputs,
-            threads: 1,
-            progress: &notes,
-            cancel: &cancel,
-            scratch: None,
-            variant: &Value::Null,
-        };
+        let job = Job { inputs: &inputs, progress: &notes, ..Job::alone(&cancel) };
         Evd::run(&Params { k: 20, solver: Solver::Lanczos, ..Params::default() }, &job).unwrap();
         Evd::run(&Params { k: 1000, ..Params::default() }, &job).unwrap();
         let notes = notes.0.lock().unwrap().clone();
@@ -447,8 +431,7 @@ mod tests {
         let attempt = |stop: bool, scratch: Option<&std::path::Path>| {
             let cancel = AtomicBool::new(false);
             let stopper = Stopper { cancel: &cancel, stop, reports: 0.into() };
-            let job =
-                Job { inputs: &[], threads: 1, progress: &stopper, cancel: &cancel, scratch, variant: &Value::Null };
+            let job = Job { progress: &stopper, scratch, ..Job::alone(&cancel) };
             decompose(&params, &job, &operator, 0)
         };
         let whole = attempt(false, None).unwrap();

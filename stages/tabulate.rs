@@ -319,10 +319,10 @@ fn pooled(
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::contract::{InputDir, Quiet, StageDef};
+    use crate::contract::{InputDir, StageDef};
     use crate::kinds::{PartScore, Rank, SplitScores};
     use crate::params::Params as _;
 
@@ -441,14 +441,7 @@ mod tests {
         });
         let checked = stage.check(written.as_object().unwrap()).unwrap();
         let cancel = AtomicBool::new(false);
-        let job = Job {
-            inputs: &inputs,
-            threads: 1,
-            progress: &Quiet,
-            cancel: &cancel,
-            variant: &Value::Null,
-            scratch: None,
-        };
+        let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
         let out = tempfile::tempdir().unwrap();
         stage.run(&checked, &job, out.path()).unwrap();
         let table = Table::load(out.path()).unwrap();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use ppgnn_stages::contract::{Artifact, InputDir, Job, Quiet, StageError};
+use ppgnn_stages::contract::{Artifact, InputDir, Job, StageError};
 use serde_json::Value;
 
 use super::exit;
@@ -58,7 +58,7 @@ impl<'a> Aside<'a> {
         std::fs::create_dir_all(&dir).map_err(cannot)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (cancel, variant) = (AtomicBool::new(false), Value::Null);
-        let job = Job { inputs: &inputs, threads, progress: &Quiet, cancel: &cancel, variant: &variant, scratch: None };
+        let job = Job { inputs: &inputs, threads, variant: &variant, ..Job::alone(&cancel) };
         node.stage.run(&node.params, &job, &dir).map_err(|error| {
             let code = if matches!(error, StageError::Data { .. }) { exit::DATA } else { exit::FAILED };
             Failure::new(code, error.to_string(), error.hint())

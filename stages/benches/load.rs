@@ -17,7 +17,7 @@ use std::time::Instant;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use npyz::WriterBuilder;
-use ppgnn_stages::contract::{Job, Quiet};
+use ppgnn_stages::contract::Job;
 use ppgnn_stages::datasets::FORMATS;
 use ppgnn_stages::math::random::Stream;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn read(name: &str, folder: &Path) {
     params.as_object_mut().expect("an object").remove("format");
     let format = FORMATS.iter().find(|f| f.variant.name == format).expect("a known format");
     let cancel = AtomicBool::new(false);
-    let job = Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &params, scratch: None };
+    let job = Job { variant: &params, ..Job::alone(&cancel) };
     let (mut best, mut edges) = (f64::INFINITY, 0);
     for _ in 0..3 {
         let begun = Instant::now();

@@ -73,8 +73,6 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use serde_json::Value;
-
     use super::*;
     use crate::contract::ProgressSink;
 
@@ -89,8 +87,7 @@ mod tests {
     #[test]
     fn progress_is_modest_and_an_interruption_is_seen() {
         let (notes, cancel) = (Notes(Mutex::default()), AtomicBool::new(false));
-        let job =
-            Job { inputs: &[], threads: 1, progress: &notes, cancel: &cancel, variant: &Value::Null, scratch: None };
+        let job = Job { progress: &notes, ..Job::alone(&cancel) };
         let mut steps = Steps::new(&job, 250_000, "rows");
         assert!((0..250_000).all(|_| steps.add(1).is_ok()));
         assert_eq!(*notes.0.lock().unwrap(), [100_000, 200_000]);

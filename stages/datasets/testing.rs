@@ -8,10 +8,9 @@ use std::sync::atomic::AtomicBool;
 use npyz::WriterBuilder;
 use proptest::prelude::{Strategy, any};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use serde_json::Value;
 
 use super::Format;
-use crate::contract::{Job, Quiet, StageError};
+use crate::contract::{Job, StageError};
 use crate::kinds::Graph;
 use crate::params::FilePath;
 
@@ -30,7 +29,7 @@ pub(crate) fn real_data(folder: &str) -> Option<PathBuf> {
 /// Runs something that wants a job.
 pub(crate) fn with_job<R>(f: impl FnOnce(&Job) -> Result<R, StageError>) -> Result<R, StageError> {
     let cancel = AtomicBool::new(false);
-    f(&Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null, scratch: None })
+    f(&Job::alone(&cancel))
 }
 
 /// Reads a graph from a file of these bytes.

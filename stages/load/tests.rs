@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::contract::{Artifact, Quiet, StageDef};
+use crate::contract::{Artifact, StageDef};
 use crate::datasets::testing::with_job;
 use crate::inspect::testing::graph;
 use crate::kinds::{Part, Splits};
@@ -12,15 +12,8 @@ fn load(written: &Value) -> Graph {
     let stage = StageDef::of::<Load>();
     let checked = stage.check(written.as_object().unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let job = Job {
-        inputs: &[],
-        threads: 1,
-        progress: &Quiet,
-        cancel: &AtomicBool::new(false),
-        variant: &Value::Null,
-        scratch: None,
-    };
-    stage.run(&checked, &job, folder.path()).unwrap();
+    let cancel = AtomicBool::new(false);
+    stage.run(&checked, &Job::alone(&cancel), folder.path()).unwrap();
     Graph::load(folder.path()).unwrap()
 }
 

@@ -52,6 +52,15 @@ impl<T> Csr<T> {
         (&self.indices[range.clone()], &self.values[range])
     }
 
+    /// Returns an entry; the default where there is none.
+    pub fn get(&self, row: usize, column: usize) -> T
+    where
+        T: Copy + Default,
+    {
+        let (columns, values) = self.row(row);
+        columns.binary_search_by_key(&column, |c| *c as usize).map_or_else(|_| T::default(), |at| values[at])
+    }
+
     /// Returns some rows, in the order given.
     #[must_use]
     pub fn select(&self, rows: impl Iterator<Item = usize>) -> Self

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::contract::{Artifact, InputDir, ProgressSink, Quiet, StageDef};
+use crate::contract::{Artifact, InputDir, ProgressSink, StageDef};
 use crate::kinds::{Epoch, Features, Matrix};
 use crate::math::random::Stream;
 use crate::models::testing;
@@ -32,7 +32,7 @@ fn splits(count: usize) -> Splits {
 fn run_with(params: &Params, variant: &Value, splits: &Splits, threads: usize) -> Result<Trained, StageError> {
     let (operator, nodes, spectrum) = testing::artifacts();
     let cancel = AtomicBool::new(false);
-    let job = Job { inputs: &[], threads, progress: &Quiet, cancel: &cancel, variant, scratch: None };
+    let job = Job { threads, variant, ..Job::alone(&cancel) };
     train(params, &operator, &nodes, splits, Some(&spectrum), &job)
 }
 
@@ -60,7 +60,7 @@ fn a_separable_problem_is_learnt() {
         let params = Params { epochs: 100, ..params(model) };
         let cancel = AtomicBool::new(false);
         let variant = json!({"hidden": 8});
-        let job = Job { inputs: &[], threads: 1, progress: &Quiet, cancel: &cancel, variant: &variant, scratch: None };
+        let job = Job { variant: &variant, ..Job::alone(&cancel) };
         let trained = train(&params, &operator, &nodes, &splits, None, &job).unwrap();
         let test = splits.nodes(0, Part::Test);
         let (_, accuracy) = split::score(&trained.splits[0].logits, 2, &test, &nodes.labels);
@@ -103,7 +103,7 @@ fn threads_change_no_byte_where_kernels_are_cut_into_tasks() {
     let splits = Splits { parts: vec![(0..n).map(|i| if i % 2 == 0 { Part::Train } else { Part::Val }).collect()] };
     let with = |threads| {
         let (cancel, variant) = (AtomicBool::new(false), json!({"hidden": 128, "order": 2}));
-        let job = Job { inputs: &[], threads, progress: &Quiet, cancel: &cancel, variant: &variant, scratch: None };
+        let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
         train(&Params { epochs: 3, ..params("gpr-gnn") }, &operator, &nodes, &splits, None, &job).unwrap()
     };
     let one = with(1);
@@ -134,7 +134,7 @@ fn words() -> (Operator, Nodes, Splits) {
 fn train_words(nodes: &Nodes, dropout: f64, threads: usize) -> Trained {
     let (operator, _, splits) = words();
     let (cancel, variant) = (AtomicBool::new(false), json!({"hidden": 16, "dropout": dropout}));
-    let job = Job { inputs: &[], threads, progress: &Quiet, cancel: &cancel, variant: &variant, scratch: None };
+    let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
     train(&Params { epochs: 40, lr: 0.01, ..params("mlp") }, &operator, nodes, &splits, None, &job).unwrap()
 }
 
@@ -249,7 +249,7 @@ fn a_class_without_training_nodes_and_a_split_without_test_nodes_are_allowed() {
 fn cancelling_stops_the_run() {
     let (operator, nodes, _) = testing::artifacts();
     let cancel = AtomicBool::new(true);
-    let job = Job { inputs: &[], threads: 2, progress: &Quiet, cancel: &cancel, variant: &json!({}), scratch: None };
+    let job = Job { threads: 2, variant: &json!({}), ..Job::alone(&cancel) };
     let result = train(&params("mlp"), &operator, &nodes, &splits(3), None, &job);
     assert!(matches!(result, Err(StageError::Cancelled)));
 }
@@ -268,7 +268,7 @@ fn progress_ends_at_the_total_even_after_an_early_stop() {
     let (operator, nodes, _) = testing::artifacts();
     let (cancel, notes) = (AtomicBool::new(false), Notes::default());
     let params = Params { epochs: 300, window: 5, lr: 0.5, ..params("mlp") };
-    let job = Job { inputs: &[], threads: 1, progress: &notes, cancel: &cancel, variant: &json!({}), scratch: None };
+    let job = Job { progress: &notes, variant: &json!({}), ..Job::alone(&cancel) };
     train(&params, &operator, &nodes, &splits(2), None, &job).unwrap();
     let notes = notes.0.into_inner().unwrap();
     assert!(notes[0].note.starts_with("split 1/2 epoch 0 loss "), "{}", notes[0].note);
@@ -339,8 +339,7 @@ fn the_stage_loads_its_inputs_and_saves_what_training_gives() {
     let written = json!({"model": "pp-gnn", "epochs": 30, "lr": 0.05, "bins": 2});
     let checked = stage.check(written.as_object().unwrap()).unwrap();
     let cancel = AtomicBool::new(false);
-    let job =
-        Job { inputs: &inputs, threads: 1, progress: &Quiet, cancel: &cancel, variant: &Value::Null, scratch: None };
+    let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
     stage.run(&checked, &job, &dir("out")).unwrap();
     let saved = Trained::load(&dir("out")).unwrap();
     std::fs::remove_dir_all(&root).unwrap();

@@ -15,6 +15,7 @@
 
 mod canonical;
 mod dense;
+mod error;
 mod filter;
 mod lanczos;
 mod panel;
@@ -27,6 +28,7 @@ use rayon::prelude::*;
 use super::csr::Csr;
 pub(super) use canonical::is_negative;
 pub(super) use dense::symmetric;
+pub use error::EigenError;
 use filter::Density;
 use panel::{Operator, WIDTH, inner, norms, subtract};
 use reduce::{Part, reduce, root};
@@ -160,96 +162,6 @@ pub struct Effort {
     pub iterated: bool,
 }
 
-/// Why there are no eigenpairs.
-#[derive(Debug, thiserror::Error)]
-pub enum EigenError {
-    /// There is nothing to decompose.
-    #[error("the operator is empty: it has no entry")]
-    Empty,
-    /// An entry is NaN or infinite.
-    #[error("entry ({row}, {column}) of the operator is not finite")]
-    NotFinite {
-        /// Its row.
-        row: usize,
-        /// Its column.
-        column: usize,
-    },
-    /// An entry differs from its mirror image.
-    #[error("the operator is not symmetric at ({row}, {column})")]
-    NotSymmetric {
-        /// Its row.
-        row: usize,
-        /// Its column.
-        column: usize,
-    },
-    /// The dense solver gave up.
-    #[error("the dense eigen-solver did not converge on {nodes} rows")]
-    Dense {
-        /// Rows of the matrix.
-        nodes: usize,
-    },
-    /// An end took too long.
-    #[error(
-        "{converged} of {wanted} pairs at the {} end converged within {products} products with the operator", end.name()
-    )]
-    NoConvergence {
-        /// The end.
-        end: End,
-        /// Pairs that converged.
-        converged: usize,
-        /// Pairs that were wanted.
-        wanted: usize,
-        /// Products that were spent.
-        products: usize,
-    },
-    /// The last pair belongs to an eigenvalue that is repeated too often.
-    #[error(
-        "the last of {wanted} pairs at the {} end has the eigenvalue {value:.6}, which is repeated too often, or too near to \
-         many others, to complete it", end.name()
-    )]
-    Repeated {
-        /// The end.
-        end: End,
-        /// The eigenvalue.
-        value: f64,
-        /// Pairs that were wanted.
-        wanted: usize,
-    },
-    /// The basis of an iterative solver does not fit into the memory that it may take.
-    #[error("an end needs a basis of {least} vectors with {nodes} entries, and there is memory for {columns}")]
-    Room {
-        /// Vectors that fit.
-        columns: usize,
-        /// Vectors that are needed.
-        least: usize,
-        /// Entries of a vector.
-        nodes: usize,
-    },
-    /// An iterative solver has seen the whole space: the part is too small for it.
-    #[error("the Krylov space is the whole space")]
-    Exhausted,
-    /// A part is too large to be decomposed as a whole.
-    #[error("a connected part of {rows} rows is too large for a dense solver, expected at most {most}")]
-    TooLarge {
-        /// Its rows.
-        rows: usize,
-        /// The most there may be.
-        most: usize,
-    },
-    /// The dense matrices do not fit.
-    #[error("not enough memory for a dense eigenproblem of {nodes} nodes")]
-    Memory {
-        /// Rows of the matrix.
-        nodes: usize,
-    },
-    /// Somebody wanted to stop.
-    #[error("interrupted")]
-    Cancelled,
-    /// This build has no such solver.
-    #[error("this build has no LAPACK solver")]
-    Unavailable,
-}
-
 /// Returns the `k` pairs of the largest and the `k` of the smallest eigenvalues.
 ///
 /// # Errors
@@ -258,16 +170,19 @@ pub fn ends(a: &Csr, request: &Request, watch: &dyn Watch) -> Result<Ends, Eigen
     check(a)?;
     let (n, k) = (a.n(), request.k.min(a.n() / 2));
     let parts = reduce(a);
-    let units: Vec<Option<Vec<f64>>> = parts.iter().map(|part| unit(a, part)).collect();
+    // Without negative entries, a positive vector belongs to the largest eigenvalue in magnitude, which a connected part has
+    // once (Perron and Frobenius).
+    let positive = a.values.iter().all(|value| *value >= 0.0);
+    let units: Vec<Option<Vec<f64>>> = parts.iter().map(|part| unit(a, part).filter(|_| positive)).collect();
     // Where every part has the eigenvalue 1, one pair a part stands before all others.
     let low = if units.iter().all(Option::is_some) { (k + 1).saturating_sub(parts.len()).max(1) } else { k };
-    let mut effort = Effort::default();
+    let mut work = Work { low, high: k, request, watch, effort: Effort::default() };
     let mut solved = Vec::with_capacity(parts.len());
     for (part, unit) in parts.iter().zip(&units) {
         if watch.cancelled() {
             return Err(EigenError::Cancelled);
         }
-        solved.push(solve(part, unit.as_deref(), (low, k), request, watch, &mut effort)?);
+        solved.push(work.solve(part, unit.as_deref())?);
     }
     let order = sorted(&parts, &solved);
     let side = |of: &[Candidate]| {
@@ -282,7 +197,7 @@ pub fn ends(a: &Csr, request: &Request, watch: &dyn Watch) -> Result<Ends, Eigen
         });
         Pairs { values: of.iter().map(|candidate| candidate.value).collect(), vectors }
     };
-    Ok(Ends { low: side(&order[..k]), high: side(&order[order.len() - k..]), effort })
+    Ok(Ends { low: side(&order[..k]), high: side(&order[order.len() - k..]), effort: work.effort })
 }
 
 /// Returns the largest ‖Au − λu‖₂ over all pairs and the largest entry of |UᵀU − I| over both sides together.
@@ -329,9 +244,8 @@ fn check(a: &Csr) -> Result<(), EigenError> {
             if !value.is_finite() {
                 return Some(EigenError::NotFinite { row, column });
             }
-            let (mirrored, mirror_values) = a.row(column);
-            let mirror = mirrored.binary_search_by_key(&row, |c| *c as usize).map_or(0.0, |at| mirror_values[at]);
-            ((value - mirror).abs() > SYMMETRY_TOLERANCE).then_some(EigenError::NotSymmetric { row, column })
+            ((value - a.get(column, row)).abs() > SYMMETRY_TOLERANCE)
+                .then_some(EigenError::NotSymmetric { row, column })
         })
     };
     (0..a.n()).into_par_iter().find_map_first(problem).map_or(Ok(()), Err)
@@ -367,44 +281,96 @@ impl Solved {
     }
 }
 
-fn solve(
-    part: &Part,
-    unit: Option<&[f64]>,
-    (low, high): (usize, usize),
-    request: &Request,
-    watch: &dyn Watch,
-    effort: &mut Effort,
-) -> Result<Solved, EigenError> {
-    let rows = part.matrix.n();
-    effort.rows = effort.rows.max(rows);
-    // Both ends and what an iteration needs beyond them have to fit.
-    let fits = (low + high) * 5 / 4 + 16 * WIDTH <= rows;
-    let iterate = match request.solver {
-        Solver::Dense | Solver::Lapack => false,
-        Solver::Lanczos => fits,
-        Solver::Auto => fits && rows > SMALL,
-    };
-    let ends = iterate.then(|| iterate_ends(part, unit, (low, high), request, watch, effort)).transpose();
-    let ends = match ends {
-        // What an iteration cannot tell apart, a decomposition of the whole can.
-        Err(EigenError::Exhausted) => None,
-        Err(EigenError::Repeated { .. }) if rows <= RESCUE => None,
-        other => other?,
-    };
-    let mut solved = match ends {
-        Some(ends) => ends,
-        None if rows > request.most_rows => return Err(EigenError::TooLarge { rows, most: request.most_rows }),
-        None => {
-            effort.memory = effort.memory.max(dense::bytes(rows));
-            whole(part, unit, request.solver)?
+/// Parts being decomposed.
+struct Work<'a> {
+    /// Pairs that a part has to give at either end.
+    low: usize,
+    high: usize,
+    request: &'a Request,
+    watch: &'a dyn Watch,
+    effort: Effort,
+}
+
+impl Work<'_> {
+    fn solve(&mut self, part: &Part, unit: Option<&[f64]>) -> Result<Solved, EigenError> {
+        let rows = part.matrix.n();
+        self.effort.rows = self.effort.rows.max(rows);
+        // Both ends and what an iteration needs beyond them have to fit.
+        let fits = (self.low + self.high) * 5 / 4 + 16 * WIDTH <= rows;
+        let iterate = match self.request.solver {
+            Solver::Dense | Solver::Lapack => false,
+            Solver::Lanczos => fits,
+            Solver::Auto => fits && rows > SMALL,
+        };
+        let ends = iterate.then(|| self.iterate(part, unit)).transpose();
+        let ends = match ends {
+            // What an iteration cannot tell apart, a decomposition of the whole can.
+            Err(EigenError::Exhausted) => None,
+            Err(EigenError::Repeated { .. }) if rows <= RESCUE => None,
+            other => other?,
+        };
+        let mut solved = match ends {
+            Some(ends) => ends,
+            None if rows > self.request.most_rows => {
+                return Err(EigenError::TooLarge { rows, most: self.request.most_rows });
+            }
+            None => {
+                self.effort.memory = self.effort.memory.max(dense::bytes(rows));
+                whole(part, unit, self.request.solver)?
+            }
+        };
+        let first = usize::from(solved.unit);
+        for cluster in canonical::clusters(&solved.values[first..]).filter(|cluster| cluster.len() > 1) {
+            canonical::basis(&mut solved.vectors[(first + cluster.start) * rows..(first + cluster.end) * rows], rows);
         }
-    };
-    solved.unit = unit.is_some();
-    let first = usize::from(solved.unit);
-    for cluster in canonical::clusters(&solved.values[first..]).filter(|cluster| cluster.len() > 1) {
-        canonical::basis(&mut solved.vectors[(first + cluster.start) * rows..(first + cluster.end) * rows], rows);
+        Ok(solved)
     }
-    Ok(solved)
+
+    /// Pairs of both ends of a part, each as if the other were not there, then made orthogonal to each other.
+    fn iterate(&mut self, part: &Part, unit: Option<&[f64]>) -> Result<Solved, EigenError> {
+        let (low, high, request) = (self.low, self.high, self.request);
+        let rows = part.matrix.n();
+        let operator = Operator::new(&part.matrix);
+        let density = Density::new(&operator, &part.matrix)?;
+        // Half of the memory for an end; what is not basis are locked vectors being turned, and panels.
+        let vectors = usize::try_from(request.memory / 2 / (8 * rows as u64)).unwrap_or(usize::MAX);
+        let find = |end, wanted: usize, known: &[f64]| {
+            if wanted * rows <= known.len() {
+                return Ok(lanczos::Found::default());
+            }
+            let columns = vectors.saturating_sub(wanted + 4 * WIDTH).min(rows);
+            let (tolerance, products) = (request.tolerance, request.products);
+            lanczos::find(
+                &operator,
+                &density,
+                &lanczos::Task { end, wanted, known, tolerance, columns, products },
+                self.watch,
+            )
+        };
+        let known = unit.unwrap_or_default();
+        let (top, bottom) = rayon::join(|| find(End::Low, low, known), || find(End::High, high, &[]));
+        let (top, mut bottom) = (top?, bottom?);
+        // One eigenvalue that is repeated from one end to the other: neither can complete it for itself.
+        if let (Some(top), Some(bottom)) = (top.values.last(), bottom.values.last())
+            && top - bottom <= CLUSTER
+        {
+            return Err(EigenError::Exhausted);
+        }
+        self.effort.iterated = true;
+        self.effort.products += top.products + bottom.products + filter::PRODUCTS;
+        self.effort.memory = self.effort.memory.max(8 * (rows * (top.columns + bottom.columns + low + high)) as u64);
+        let mut values = vec![1.0; known.len() / rows];
+        values.extend(&top.values);
+        let mut vectors = [known, &top.vectors].concat();
+        let overlap = inner(&vectors, &bottom.vectors, rows);
+        subtract(&vectors, &overlap, &mut bottom.vectors, rows);
+        let lengths = norms(&bottom.vectors, rows);
+        for (value, (u, length)) in bottom.values.iter().zip(bottom.vectors.chunks_exact(rows).zip(lengths)).rev() {
+            values.push(*value);
+            vectors.extend(u.iter().map(|x| x / length));
+        }
+        Ok(Solved { rows, values, vectors, unit: unit.is_some() })
+    }
 }
 
 /// All pairs of a part.
@@ -427,54 +393,7 @@ fn whole(part: &Part, unit: Option<&[f64]>, solver: Solver) -> Result<Solved, Ei
     let values = unit.map(|_| 1.0).into_iter().chain(values[skip..].iter().rev().copied()).collect();
     let known = unit.unwrap_or_default().iter();
     let vectors = known.chain(vectors[skip * rows..].chunks_exact(rows).rev().flatten()).copied().collect();
-    Ok(Solved { rows, values, vectors, unit: false })
-}
-
-/// Pairs of both ends of a part, each as if the other were not there, then made orthogonal to each other.
-fn iterate_ends(
-    part: &Part,
-    unit: Option<&[f64]>,
-    (low, high): (usize, usize),
-    request: &Request,
-    watch: &dyn Watch,
-    effort: &mut Effort,
-) -> Result<Solved, EigenError> {
-    let rows = part.matrix.n();
-    let operator = Operator::new(&part.matrix);
-    let density = Density::new(&operator, &part.matrix)?;
-    // Half of the memory for an end; what is not basis are locked vectors being turned, and panels.
-    let vectors = usize::try_from(request.memory / 2 / (8 * rows as u64)).unwrap_or(usize::MAX);
-    let find = |end, wanted: usize, known: &[f64]| {
-        if wanted * rows <= known.len() {
-            return Ok(lanczos::Found::default());
-        }
-        let columns = vectors.saturating_sub(wanted + 4 * WIDTH).min(rows);
-        let (tolerance, products) = (request.tolerance, request.products);
-        lanczos::find(&operator, &density, &lanczos::Task { end, wanted, known, tolerance, columns, products }, watch)
-    };
-    let known = unit.unwrap_or_default();
-    let (top, bottom) = rayon::join(|| find(End::Low, low, known), || find(End::High, high, &[]));
-    let (top, mut bottom) = (top?, bottom?);
-    // One eigenvalue that is repeated from one end to the other: neither can complete it for itself.
-    if let (Some(top), Some(bottom)) = (top.values.last(), bottom.values.last())
-        && top - bottom <= CLUSTER
-    {
-        return Err(EigenError::Exhausted);
-    }
-    effort.iterated = true;
-    effort.products += top.products + bottom.products + filter::PRODUCTS;
-    effort.memory = effort.memory.max(8 * (rows * (top.columns + bottom.columns + low + high)) as u64);
-    let mut values = vec![1.0; known.len() / rows];
-    values.extend(&top.values);
-    let mut vectors = [known, &top.vectors].concat();
-    let overlap = inner(&vectors, &bottom.vectors, rows);
-    subtract(&vectors, &overlap, &mut bottom.vectors, rows);
-    let lengths = norms(&bottom.vectors, rows);
-    for (value, (u, length)) in bottom.values.iter().zip(bottom.vectors.chunks_exact(rows).zip(lengths)).rev() {
-        values.push(*value);
-        vectors.extend(u.iter().map(|x| x / length));
-    }
-    Ok(Solved { rows, values, vectors, unit: false })
+    Ok(Solved { rows, values, vectors, unit: unit.is_some() })
 }
 
 /// A pair, and where its vector comes from.

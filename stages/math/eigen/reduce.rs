@@ -1,7 +1,7 @@
 //! Exact reductions of a symmetric eigenproblem, before anything is iterated.
 //!
 //! - **Twins.** Nodes i and j whose rows agree outside the columns i and j, with equal diagonal entries a and the entry c
-//!   between them (in a graph: the same neighbours, beside each other), have the eigenvector eᵢ − eⱼ with eigenvalue
+//!   between them (in a graph: the same neighbours, apart from each other), have the eigenvector eᵢ − eⱼ with eigenvalue
 //!   a − c. A group of t twins gives t − 1 such pairs for nothing; every other eigenvector is constant on the group, so that
 //!   the group can be one node of a smaller symmetric matrix, the quotient: with P: n × groups the matrix whose columns are
 //!   the normalised indicators of the groups, B = PᵀAP, and a pair (λ, y) of B is the pair (λ, Py) of A.
@@ -136,8 +136,7 @@ fn are_twins(a: &Csr, i: u32, j: u32, kind: Kind) -> bool {
 }
 
 fn entry(a: &Csr, i: u32, j: u32) -> f64 {
-    let (columns, values) = a.row(i as usize);
-    columns.binary_search(&j).map_or(0.0, |at| values[at])
+    a.get(i as usize, j as usize)
 }
 
 /// Groups that are connected with `start`, ascending.

@@ -298,6 +298,18 @@ fn eigenvalue_one_has_a_vector_a_component_largest_first() {
 }
 
 #[test]
+fn with_negative_entries_one_need_not_be_the_largest() {
+    // Rows add up to 1, so (1, 1, 1) has the eigenvalue 1, and so has the difference of the twins; the trace leaves −5.
+    let rows = [[-3.0, 2.0, 2.0], [2.0, 0.0, -1.0], [2.0, -1.0, 0.0]];
+    let entries = (0..9).map(|i| (i / 3, i % 3, rows[i / 3][i % 3])).filter(|e| e.2 != 0.0);
+    // The zero on the diagonal is an entry, so that all rows are equally long.
+    let a = csr(3, entries.chain([(1, 1, 0.0), (2, 2, 0.0)]));
+    let found = both(&a, 1, Solver::Dense);
+    assert_values(&found, vec![1.0, 1.0, -5.0]);
+    assert_good(&a, &found);
+}
+
+#[test]
 fn twins_are_written_down() {
     // Leaves 1, 2, 3 of hub 0, and a triangle {4, 5, 6} that hangs on it: leaves are twins, and so are 5 and 6.
     let a = normalised(7, &[(0, 1), (0, 2), (0, 3), (0, 4), (4, 5), (4, 6), (5, 6)]);
