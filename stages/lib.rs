@@ -9,6 +9,7 @@ pub mod datasets;
 pub mod evaluate;
 pub mod evd;
 pub mod featurize;
+mod host;
 pub mod inspect;
 pub mod kinds;
 pub mod load;

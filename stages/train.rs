@@ -6,29 +6,35 @@
 //! over the training nodes plus the model's own penalty. A class that no training node has is allowed: its logits are
 //! trained by the other classes alone.
 //!
-//! Splits are independent: each has its own random streams, named by seed, split and purpose, and they are trained side
-//! by side where there are threads for it. The number of threads changes no byte of the result.
+//! All splits share graph, features and eigenvectors, so they train together, as lanes of batches: one pass over the graph
+//! serves all lanes of a batch, and the evaluation of an epoch rides with the training pass of the next, because both use
+//! the same weights. A split that has stopped leaves its batch. Each has its own random streams, named by seed, split and
+//! purpose, and no kernel mixes lanes or sums in an order that depends on their number: a split's result has the same
+//! bytes whoever rides along, and for any number of threads.
+//!
+//! There are as many batches as threads, each with its thread, which helps the others once its own is done; more where a
+//! batch would not fit the cache or the memory: the widest activations of a batch stay below [`ACTIVATIONS`] bytes.
 
-mod split;
+mod batch;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use candle_core::DType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Choice, Job, Kind, Progress, Slot, Stage, StageError};
-use crate::kinds::{Nodes, Operator, Part, Spectrum, Splits, Trained, TrainedSplit};
-use crate::models::{self, GraphView, MODELS, ModelDef};
+use crate::kinds::{Epoch, Nodes, Operator, Part, Spectrum, Splits, Trained, TrainedSplit};
+use crate::models::{self, GraphView, MODELS, ModelDef, Weights};
 use crate::params::nearest_help;
+use batch::Batch;
 
-/// Stored values of the features above which splits are trained one after the other, with all threads on each: every split trained at the
-/// same time holds activations of the whole graph.
-const LARGE: usize = 1 << 24;
+/// Bytes that the widest activations of a batch may take, nodes × widest layer × lanes. Larger blocks are no faster, since
+/// wide layers are computed lane by lane, and the system's allocator would hand them back after every step.
+const ACTIVATIONS: usize = 24 << 20;
 /// Epochs between progress reports.
 const REPORT_EVERY: usize = 10;
 
@@ -109,7 +115,7 @@ pub struct Train;
 impl Stage for Train {
     const NAME: &'static str = "train";
     const ABOUT: &'static str = "Trains one model configuration on every split";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[
         Slot::one("operator", Kind("operator")),
         Slot::one("nodes", Kind("nodes")),
@@ -135,6 +141,8 @@ struct Run<'a> {
     splits: &'a Splits,
     job: &'a Job<'a>,
     epochs_done: AtomicU64,
+    /// The lowest split that has failed.
+    first_failed: AtomicUsize,
 }
 
 fn train(
@@ -149,7 +157,16 @@ fn train(
     let model = find(&params.model)?;
     let data = GraphView::new(operator, nodes, spectrum, DType::F32)?;
     let classes = data.classes;
-    let run = Run { params, model, data, labels: &nodes.labels, splits, job, epochs_done: AtomicU64::new(0) };
+    let run = Run {
+        params,
+        model,
+        data,
+        labels: &nodes.labels,
+        splits,
+        job,
+        epochs_done: AtomicU64::new(0),
+        first_failed: AtomicUsize::new(usize::MAX),
+    };
     Ok(Trained { nodes: nodes.len(), classes, splits: run.all_splits()? })
 }
 
@@ -186,43 +203,49 @@ fn check_splits(nodes: usize, splits: &Splits) -> Result<(), StageError> {
 impl Run<'_> {
     fn all_splits(&self) -> Result<Vec<TrainedSplit>, StageError> {
         let threads = self.job.threads.max(1);
-        let side_by_side = if self.data.features.stored() > LARGE { 1 } else { threads.min(self.splits.len()) };
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let results: Vec<_> = self.splits.parts.iter().map(|_| Mutex::new(None)).collect();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|e| StageError::Unusable { what: format!("cannot start `{threads}` threads: {e}"), hint: None })?;
+        let batches = batches(self.splits.len(), threads, self.largest_batch()?);
+        let (next, interrupted) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let finished = Mutex::new(Vec::new());
         let work = || {
-            while !failed.load(Ordering::Relaxed) {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(slot) = results.get(index) else { break };
-                let result = self.split(index);
-                failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            while !interrupted.load(Ordering::Relaxed) {
+                let Some(splits) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let result = Batch::new(self, splits).and_then(Batch::train);
+                interrupted.fetch_or(result.is_err(), Ordering::Relaxed);
+                finished.lock().unwrap_or_else(PoisonError::into_inner).push(result);
             }
         };
-        // A pool a worker: in a shared one, a split that waits for a product could start on another split.
-        let pools: Vec<_> = (0..side_by_side)
-            .map(|worker| (threads + worker) / side_by_side)
-            .map(|share| rayon::ThreadPoolBuilder::new().num_threads(share).build())
-            .collect::<Result<_, _>>()
-            .map_err(|e| StageError::Unusable { what: format!("cannot start `{threads}` threads: {e}"), hint: None })?;
-        std::thread::scope(|scope| {
-            for pool in &pools {
-                scope.spawn(|| pool.install(work));
-            }
-        });
-        // Splits are handed out in order, so the first failure by index is the same for any number of workers.
-        let done = results.into_iter().map_while(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner));
-        done.collect()
+        // One pool: a thread whose batches are done takes over parts of the products of the others.
+        pool.scope(|scope| (0..threads.min(batches.len())).for_each(|_| scope.spawn(|_| work())));
+        let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut splits: Vec<_> = finished.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        splits.sort_by_key(|(split, _)| *split);
+        splits.into_iter().map(|(_, result)| result).collect()
     }
 
-    fn report(&self, split: usize, epoch: usize, train_loss: f64, val_accuracy: f64) {
-        let done = self.epochs_done.fetch_add(1, Ordering::Relaxed) + 1;
+    /// Returns how many lanes a batch may have, by the width of the model's layers: known from a build without lanes.
+    fn largest_batch(&self) -> Result<usize, StageError> {
+        let mut weights = Weights::new(&mut [], self.data.dtype(), self.data.device().clone());
+        self.model.build(self.job.variant, &self.data, &mut weights)?;
+        let widths = weights.into_named().into_iter().filter_map(|w| w.param.tensor().dims().last().copied());
+        let widest = widths.max().unwrap_or(1).max(self.data.classes);
+        Ok((ACTIVATIONS / (self.data.nodes * widest * self.data.dtype().size_in_bytes()).max(1)).max(1))
+    }
+
+    /// Tells how far a batch has come: the last epochs of its lanes.
+    fn report<'e>(&self, epoch: usize, lanes: impl Iterator<Item = Option<&'e Epoch>>) {
+        let (mut count, mut loss, mut accuracy) = (0u64, 0.0, 0.0);
+        for lane in lanes.flatten() {
+            (count, loss, accuracy) = (count + 1, loss + lane.train_loss, accuracy + lane.val_accuracy);
+        }
+        let done = self.epochs_done.fetch_add(count, Ordering::Relaxed) + count;
         if epoch.is_multiple_of(REPORT_EVERY) {
-            let note = format!(
-                "split {}/{} epoch {epoch} loss {train_loss:.3} val {:.1} %",
-                split + 1,
-                self.splits.len(),
-                100.0 * val_accuracy
-            );
+            let of = count.max(1) as f64;
+            let note =
+                format!("epoch {epoch}, {count} splits: loss {:.3}, val {:.1} %", loss / of, 100.0 * accuracy / of);
             self.job.progress(&Progress { done, total: self.total_epochs(), note });
         }
     }
@@ -238,4 +261,10 @@ impl Run<'_> {
     fn total_epochs(&self) -> u64 {
         (self.splits.len() * self.params.epochs) as u64
     }
+}
+
+/// Cuts splits into batches of about equal size: one for every thread, or more if they are too large then.
+fn batches(splits: usize, threads: usize, largest: usize) -> Vec<Vec<usize>> {
+    let count = threads.min(splits).max(splits.div_ceil(largest)).max(1);
+    (0..count).map(|b| (b * splits / count..(b + 1) * splits / count).collect()).collect()
 }

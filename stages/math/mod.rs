@@ -4,8 +4,8 @@
 pub mod csr;
 pub mod dense;
 pub mod eigen;
+pub mod kernels;
 pub mod pca;
-pub mod propagate;
 pub mod python_random;
 pub mod random;
 pub mod real;

@@ -1,10 +1,19 @@
 //! The two float types that models are computed in: single precision for training, double for checking gradients.
 
-use std::ops::{AddAssign, Mul, MulAssign};
+use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Sub};
 
 /// A float type that products are computed in.
 pub trait Real:
-    faer::traits::ComplexField + Copy + Default + PartialOrd + AddAssign + MulAssign + Mul<Output = Self>
+    faer::traits::ComplexField
+    + Copy
+    + Default
+    + PartialOrd
+    + AddAssign
+    + MulAssign
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
 {
     /// Picks the copy of some values that is of this type.
     fn pick<'v>(single: &'v [f32], double: &'v [f64]) -> &'v [Self];
@@ -12,6 +21,8 @@ pub trait Real:
     fn narrow(x: f64) -> Self;
     /// Returns the value in double precision.
     fn widen(self) -> f64;
+    /// Returns the square root.
+    fn root(self) -> Self;
 }
 
 impl Real for f32 {
@@ -25,6 +36,9 @@ impl Real for f32 {
     fn widen(self) -> f64 {
         self.into()
     }
+    fn root(self) -> Self {
+        self.sqrt()
+    }
 }
 
 impl Real for f64 {
@@ -36,5 +50,8 @@ impl Real for f64 {
     }
     fn widen(self) -> f64 {
         self
+    }
+    fn root(self) -> Self {
+        self.sqrt()
     }
 }

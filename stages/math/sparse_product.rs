@@ -7,6 +7,7 @@
 use rayon::prelude::*;
 
 use crate::math::csr::Csr;
+use crate::math::kernels::gather::Rows;
 use crate::math::real::Real;
 
 /// Rows that one task computes: few, since frequent words make some columns of features much longer than others.
@@ -66,6 +67,16 @@ impl TwoSided {
     /// Returns the number of entries.
     pub fn entries(&self) -> usize {
         self.places.len()
+    }
+
+    /// Returns which rows of W make a row of X·W.
+    pub fn by_rows(&self) -> Rows<'_> {
+        Rows { starts: &self.by_rows.starts, indices: &self.by_rows.indices, places: None }
+    }
+
+    /// Returns which rows of G make a row of Xᵀ·G, with weights by rows.
+    pub fn by_columns(&self) -> Rows<'_> {
+        Rows { starts: &self.by_columns.starts, indices: &self.by_columns.indices, places: Some(&self.places) }
     }
 
     /// Computes X·W. `values` are those of X by rows, `w` holds a row of `columns` values for every column of X.

@@ -1,16 +1,34 @@
 //! The features as models see them: fixed, dense or sparse as their data set is.
 
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{DType, Result, Tensor};
 
-use super::blocks::{Mask, SparseView, affine_fixed, affine_sparse, drop};
+use crate::host::{self, Element, by_float};
 use crate::kinds::Features;
+use crate::math::sparse_product::TwoSided;
 
-/// nodes × features.
-pub enum FeatureView {
-    /// Every value is stored.
-    Dense(Tensor),
-    /// Only non-zero values are stored.
-    Sparse(SparseView),
+/// nodes × features, made ready once and shared by all lanes and passes.
+pub struct FeatureView {
+    rows: usize,
+    columns: usize,
+    dtype: DType,
+    /// Where the values of sparse features stand; dense ones have all.
+    pattern: Option<TwoSided>,
+    single: Vec<f32>,
+    /// The same values in double precision, if that is what is computed in.
+    double: Vec<f64>,
+}
+
+/// Features in one of the two float types.
+pub(crate) enum Stored<'a, T> {
+    /// Every value is stored, by rows.
+    Dense(&'a [T]),
+    /// Only non-zero values are stored, by rows.
+    Sparse {
+        /// Where they stand.
+        pattern: &'a TwoSided,
+        /// The values.
+        values: &'a [T],
+    },
 }
 
 impl FeatureView {
@@ -19,50 +37,44 @@ impl FeatureView {
     /// # Errors
     /// When `dtype` is not a float type.
     pub fn new(features: &Features, dtype: DType) -> Result<Self> {
-        match features {
-            Features::Dense(m) => {
-                let tensor = Tensor::from_slice(&m.data, (m.rows, m.cols), &Device::Cpu)?;
-                Ok(Self::Dense(tensor.to_dtype(dtype)?))
-            }
-            Features::Sparse(s) => Ok(Self::Sparse(SparseView::new(s, dtype)?)),
-        }
+        let (pattern, values) = match features {
+            Features::Dense(m) => (None, &m.data),
+            Features::Sparse(s) => (Some(TwoSided::new(s)), &s.values),
+        };
+        let (single, double) = match dtype {
+            DType::F32 => (values.clone(), Vec::new()),
+            DType::F64 => (Vec::new(), values.iter().map(|v| f64::from(*v)).collect()),
+            _ => return host::float_only("a view of features"),
+        };
+        Ok(Self { rows: features.rows(), columns: features.cols(), dtype, pattern, single, double })
+    }
+
+    /// Returns the number of rows: nodes.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// Returns the number of columns: features.
     pub fn columns(&self) -> usize {
-        match self {
-            Self::Dense(x) => x.dims().last().copied().unwrap_or(0),
-            Self::Sparse(x) => x.columns(),
-        }
+        self.columns
     }
 
     /// Returns the number of stored values, which is that of the entries of a mask.
     pub fn stored(&self) -> usize {
-        match self {
-            Self::Dense(x) => x.elem_count(),
-            Self::Sparse(x) => x.stored(),
-        }
+        self.single.len().max(self.double.len())
     }
 
     /// Returns the type of the values.
     pub fn dtype(&self) -> DType {
-        match self {
-            Self::Dense(x) => x.dtype(),
-            Self::Sparse(x) => x.dtype(),
-        }
+        self.dtype
     }
 
-    /// Returns X·W + b, or drop(X)·W + b with a mask of [`FeatureView::stored`] entries; gradients reach W and b.
-    /// `weight`: features × out, `bias`: out.
-    ///
-    /// # Errors
-    /// When the shapes or types do not fit.
-    pub fn affine(&self, weight: &Tensor, bias: &Tensor, mask: Option<Mask>) -> Result<Tensor> {
-        match (self, mask) {
-            (Self::Dense(x), None) => affine_fixed(x, weight, bias),
-            (Self::Dense(x), Some(mask)) => affine_fixed(&drop(x, mask)?, weight, bias),
-            (Self::Sparse(x), None) => affine_sparse(x, weight, bias),
-            (Self::Sparse(x), Some(mask)) => affine_sparse(&x.dropped(&mask), weight, bias),
+    /// Returns the values in the type that the view was made for.
+    pub(crate) fn stored_as<T: Element>(&self) -> Stored<'_, T> {
+        let values = T::pick(&self.single, &self.double);
+        match &self.pattern {
+            Some(pattern) => Stored::Sparse { pattern, values },
+            None => Stored::Dense(values),
         }
     }
 
@@ -71,50 +83,18 @@ impl FeatureView {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn to_dense(&self) -> Result<Tensor> {
-        match self {
-            Self::Dense(x) => Ok(x.clone()),
-            Self::Sparse(x) => x.to_dense(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kinds::Nodes;
-    use crate::models::{GraphView, MODELS, Mode, Streams, testing};
-
-    /// The graph of the tests with sparse features, as it is and with a dense copy of them.
-    fn views(dtype: DType) -> [GraphView; 2] {
-        let (operator, nodes, spectrum) = testing::artifacts();
-        let sparse = crate::math::sparse_product::tests::random(testing::NODES, 20, 0.2, 8);
-        let dense = Features::Dense(Features::Sparse(sparse.clone()).to_dense());
-        [Features::Sparse(sparse), dense].map(|features| {
-            let nodes = Nodes { features, ..nodes.clone() };
-            GraphView::new(&operator, &nodes, Some(&spectrum), dtype).unwrap()
+        by_float!(self.dtype, "a view of features", T => {
+            let full = match self.stored_as::<T>() {
+                Stored::Dense(values) => values.to_vec(),
+                Stored::Sparse { pattern, values } => {
+                    let mut full = vec![T::default(); self.rows * self.columns];
+                    for ((i, j), value) in pattern.positions().zip(values) {
+                        full[i * self.columns + j] = *value;
+                    }
+                    full
+                }
+            };
+            host::tensor(full, &[self.rows, self.columns])
         })
-    }
-
-    #[test]
-    fn both_forms_answer_alike() {
-        let [sparse, dense] = views(DType::F32).map(|v| v.features);
-        assert!(matches!((&sparse, &dense), (FeatureView::Sparse(_), FeatureView::Dense(_))));
-        assert_eq!((sparse.columns(), sparse.dtype()), (dense.columns(), dense.dtype()));
-        assert!(sparse.stored() < dense.stored());
-        assert_eq!(testing::distance(&sparse.to_dense().unwrap(), &dense.to_dense().unwrap()), 0.0);
-    }
-
-    #[test]
-    fn every_model_gives_the_same_logits_for_both_forms() {
-        for (dtype, tolerance) in [(DType::F32, 1e-6), (DType::F64, 1e-12)] {
-            let views = views(dtype);
-            for row in MODELS {
-                let [sparse, dense] = views.each_ref().map(|view| {
-                    let model = row.build(&serde_json::json!({}), view, &mut Streams::new(0, 0)).unwrap();
-                    model.forward(view, &mut Mode::Eval).unwrap()
-                });
-                assert!(testing::distance(&sparse, &dense) < tolerance, "{}", row.variant.name);
-            }
-        }
     }
 }

@@ -9,14 +9,14 @@
 //! that it refuses itself, crashes on its `SGC`, and needs `WS` weights from Python; see the schemes in
 //! [`Scheme`]. Its runs use lr 0.002 and choose the epoch of the smallest validation loss.
 
-use candle_core::{Result, Tensor, Var};
+use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{Init, Pass, Perceptron, Scheme, polynomial};
-use super::{Build, GraphView, Mode, Model, Streams};
+use super::blocks::{Init, Perceptron, Scheme};
+use super::ops::{self, Basis, Wide};
+use super::{Build, GraphView, Model, Param, Pass, Weights};
 use crate::contract::StageError;
-use crate::optim::ParamGroup;
 use crate::params::Problem;
 
 /// Parameters of `gpr-gnn`.
@@ -65,35 +65,29 @@ impl crate::params::Params for Params {
 /// A perceptron whose output is propagated by a trained polynomial.
 pub struct GprGnn {
     net: Perceptron,
-    /// order + 1.
-    gamma: Var,
+    /// lanes × (order + 1).
+    gamma: Param,
     dprate: f64,
 }
 
 impl Build for GprGnn {
     const NAME: &'static str = "gpr-gnn";
     const ABOUT: &'static str = "Perceptron propagated by one trained polynomial of the operator";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     type Params = Params;
 
-    fn build(params: &Params, data: &GraphView, streams: &mut Streams) -> std::result::Result<Self, StageError> {
-        let net = Perceptron::new(data, Some(params.hidden), params.dropout, streams)?;
-        let gamma = params.start().vector(params.order, data.dtype(), streams.open("init/gamma"))?;
+    fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
+        let net = Perceptron::new(graph, Some(params.hidden), params.dropout, weights)?;
+        let gamma = params.start().vector("gamma", params.order, "init/gamma", weights)?;
         Ok(Self { net, gamma, dprate: params.dprate })
     }
 }
 
 impl Model for GprGnn {
-    fn forward(&self, data: &GraphView, mode: &mut Mode) -> Result<Tensor> {
-        let h = self.net.forward(data, mode, Pass::MAIN)?;
-        let h = mode.drop(&h, self.dprate, "dropout/propagated")?;
-        polynomial(&data.operator, &self.gamma, &h)
-    }
-
-    fn groups(&self) -> Vec<ParamGroup> {
-        let mut groups = self.net.groups();
-        groups.push(ParamGroup::free(vec![("gamma", self.gamma.clone())]));
-        groups
+    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
+        let h = self.net.forward(graph, pass)?;
+        let h = pass.drop(&h, self.dprate, "dropout/propagated")?;
+        ops::polynomial(&graph.operator, Basis::Powers, &self.gamma.tensor(), &h)
     }
 }
 

@@ -1,29 +1,48 @@
 //! Models: one file each, and one row of [`MODELS`].
 //!
-//! A model turns a [`GraphView`] into logits and tells the optimiser about its weights; the trainer never asks which
-//! model it has. [`blocks`] holds what several models are built from.
+//! A model turns a [`GraphView`] into logits of all lanes of a batch, and names its weights; the trainer never asks which
+//! model it has. [`blocks`] holds what several models are built from, [`ops`] the operations under them.
 
+mod appnp;
+mod bernnet;
 pub mod blocks;
 mod features;
+mod gcn;
 mod gpr_gnn;
+mod lr;
 mod mlp;
-mod mode;
 mod model;
+pub mod ops;
+mod pass;
 mod pp_gnn;
 #[cfg(test)]
 pub(crate) mod testing;
 mod view;
+mod weights;
 
+pub use appnp::Appnp;
+pub use bernnet::BernNet;
 pub use features::FeatureView;
+pub use gcn::Gcn;
 pub use gpr_gnn::GprGnn;
+pub use lr::Lr;
 pub use mlp::Mlp;
-pub use mode::{Mode, Streams};
 pub use model::{Build, Model, ModelDef};
+pub use pass::{Pass, Sides, Streams};
 pub use pp_gnn::PpGnn;
 pub use view::{GraphView, SpectrumView};
+pub use weights::{Named, Param, Weights};
 
 /// Every model, in the order that `ppgnn list` shows them.
-pub static MODELS: &[ModelDef] = &[ModelDef::of::<Mlp>(), ModelDef::of::<GprGnn>(), ModelDef::of::<PpGnn>()];
+pub static MODELS: &[ModelDef] = &[
+    ModelDef::of::<Lr>(),
+    ModelDef::of::<Mlp>(),
+    ModelDef::of::<Gcn>(),
+    ModelDef::of::<Appnp>(),
+    ModelDef::of::<GprGnn>(),
+    ModelDef::of::<BernNet>(),
+    ModelDef::of::<PpGnn>(),
+];
 
 /// Returns the rows for a stage's [choice](crate::contract::Choice).
 pub fn variants() -> Vec<crate::params::Variant> {

@@ -17,14 +17,14 @@
 //! network with masks of their own (`masks: independent`), are in the code and not in the paper; the boundary
 //! regulariser (`reg`) is in the paper and not in the code.
 
-use candle_core::{Result, Tensor, Var};
+use candle_core::{Result, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{Bins, Boundary, Init, Partition, Pass, Perceptron, Scheme, filter, polynomial, vandermonde};
-use super::{Build, GraphView, Mode, Model, SpectrumView, Streams};
+use super::blocks::{Bins, Boundary, Init, Partition, Perceptron, Scheme};
+use super::ops::{self, Basis, Eigenvectors, Response, Wide};
+use super::{Build, GraphView, Model, Param, Pass, SpectrumView, Weights};
 use crate::contract::StageError;
-use crate::optim::ParamGroup;
 use crate::params::Problem;
 
 /// Which terms the model has.
@@ -200,8 +200,8 @@ impl crate::params::Params for Params {
 pub struct PpGnn {
     net: Perceptron,
     spectral: Spectral,
-    /// order + 1; none in the variants without the global polynomial.
-    gamma: Option<Var>,
+    /// lanes × (order + 1); none in the variants without the global polynomial.
+    gamma: Option<Param>,
     /// Weights of the spectral branch and of the global polynomial.
     mixture: (f64, f64),
     dprate: f64,
@@ -211,65 +211,49 @@ pub struct PpGnn {
 /// The spectral branch: U(h ⊙ UᵀZ).
 struct Spectral {
     /// Uᵀ of the kept pairs, pairs × nodes.
-    vectors: Tensor,
-    /// λ_i^j, pairs × (local order + 1).
-    powers: Tensor,
-    /// The bin of every pair.
-    bin_of_pair: Tensor,
-    /// Coefficients of the kept sides, bins × (local order + 1) each, with their names.
-    gammas: Vec<(&'static str, Var)>,
+    vectors: Eigenvectors,
+    response: Response,
+    /// Coefficients of the kept sides, lanes × bins × (local order + 1) each.
+    gammas: Vec<Param>,
     boundary: Option<(Boundary, f64)>,
 }
 
 impl Build for PpGnn {
     const NAME: &'static str = "pp-gnn";
     const ABOUT: &'static str = "Perceptron filtered by a global polynomial and one for every bin of eigenvalues";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const NEEDS: &'static [&'static str] = &["spectrum"];
     type Params = Params;
 
-    fn build(params: &Params, data: &GraphView, streams: &mut Streams) -> std::result::Result<Self, StageError> {
-        let spectrum = data.spectrum.as_ref().ok_or(StageError::MissingInput { slot: "spectrum" })?;
+    fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
+        let spectrum = graph.spectrum.as_ref().ok_or(StageError::MissingInput { slot: "spectrum" })?;
         let hidden = (!params.linear).then_some(params.hidden);
-        let net = Perceptron::new(data, hidden, params.dropout, streams)?;
+        let net = Perceptron::new(graph, hidden, params.dropout, weights)?;
         let start = params.global_start();
-        let gamma = params
-            .has_global()
-            .then(|| start.vector(params.order, data.dtype(), streams.open("init/gamma")))
-            .transpose()?;
-        let spectral = Spectral::build(params, spectrum, streams)?;
+        let gamma =
+            params.has_global().then(|| start.vector("gamma", params.order, "init/gamma", weights)).transpose()?;
+        let spectral = Spectral::build(params, spectrum, weights)?;
         Ok(Self { net, spectral, gamma, mixture: params.mixture(), dprate: params.dprate, masks: params.masks })
     }
 }
 
 impl Model for PpGnn {
-    fn forward(&self, data: &GraphView, mode: &mut Mode) -> Result<Tensor> {
+    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
         let (eta, rest) = self.mixture;
-        let z = self.net.forward(data, mode, Pass::MAIN)?;
         let Some(gamma) = self.gamma.as_ref().filter(|_| rest != 0.0) else {
-            return self.spectral.forward(&z, eta);
+            return self.spectral.forward(&self.net.forward(graph, pass)?, eta);
         };
-        let spectral = if eta == 0.0 {
-            None
-        } else if self.masks == Masks::Independent && self.net.is_random(mode) {
-            Some(self.spectral.forward(&self.net.forward(data, mode, Pass::SECOND)?, eta)?)
-        } else {
-            Some(self.spectral.forward(&z, eta)?)
+        let [z, z_spectral] = match self.masks {
+            Masks::Independent if eta != 0.0 => self.net.forward_twice(graph, pass)?,
+            _ => {
+                let z = self.net.forward(graph, pass)?;
+                [z.clone(), z]
+            }
         };
-        let dropped = mode.drop(&z, self.dprate, "dropout/propagated")?;
+        let dropped = pass.drop(&z, self.dprate, "dropout/propagated")?;
         // The weights scale coefficients: a few numbers instead of a row a node.
-        let global = polynomial(&data.operator, &(gamma.as_tensor() * rest)?, &dropped)?;
-        match spectral {
-            Some(spectral) => spectral + global,
-            None => Ok(global),
-        }
-    }
-
-    fn groups(&self) -> Vec<ParamGroup> {
-        let mut groups = self.net.groups();
-        groups.extend(self.gamma.iter().map(|gamma| ParamGroup::free(vec![("gamma", gamma.clone())])));
-        groups.push(ParamGroup::free(self.spectral.gammas.clone()));
-        groups
+        let global = ops::polynomial(&graph.operator, Basis::Powers, &(gamma.tensor() * rest)?, &dropped)?;
+        if eta == 0.0 { Ok(global) } else { ops::add(&self.spectral.forward(&z_spectral, eta)?, &global) }
     }
 
     fn penalty(&self) -> Result<Option<Tensor>> {
@@ -279,14 +263,13 @@ impl Model for PpGnn {
 }
 
 impl Spectral {
-    fn build(params: &Params, spectrum: &SpectrumView, streams: &mut Streams) -> std::result::Result<Self, StageError> {
-        let (order, dtype) = (params.local_order(), spectrum.vectors.dtype());
+    fn build(params: &Params, spectrum: &SpectrumView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
+        let (order, dtype, device) = (params.local_order(), weights.dtype(), weights.device().clone());
         let (low, pairs) = (spectrum.low, spectrum.values.len());
         let (mut sides, mut gammas) = (vec![], vec![]);
         let mut keep = |side, of_side: usize, count: Option<usize>, name, purpose| {
             let bins = bins_of_side(side, of_side, count.unwrap_or(params.bins))?;
-            let start = params.local_start();
-            gammas.push((name, start.matrix(bins.len(), order, dtype, streams.open(purpose))?));
+            gammas.push(params.local_start().matrix(name, bins.len(), order, purpose, weights)?);
             sides.push(bins);
             Ok::<_, StageError>(())
         };
@@ -302,33 +285,29 @@ impl Spectral {
         let partition = Partition::join(&sides);
         let boundary = match params.reg {
             0.0 => None,
-            strength => Boundary::new(values, &partition, order, params.reg_gap, dtype)?.map(|b| (b, strength)),
+            strength => {
+                Boundary::new(values, &partition, order, params.reg_gap, (dtype, &device))?.map(|b| (b, strength))
+            }
         };
         Ok(Self {
-            vectors: spectrum.vectors.narrow(0, from, to - from)?,
-            powers: vandermonde(values, order, dtype)?,
-            bin_of_pair: Tensor::new(partition.bin_of_pair(), spectrum.vectors.device())?,
+            vectors: spectrum.vectors.keep(from..to),
+            response: Response::new(values, order, partition.ranges),
             gammas,
             boundary,
         })
     }
 
-    /// Returns the coefficients of all bins, bins × (local order + 1).
+    /// Returns the coefficients of all bins, lanes × bins × (local order + 1).
     fn gamma(&self) -> Result<Tensor> {
-        let sides: Vec<&Tensor> = self.gammas.iter().map(|(_, gamma)| gamma.as_tensor()).collect();
-        match sides[..] {
+        let sides: Vec<Tensor> = self.gammas.iter().map(Param::tensor).collect();
+        match &sides[..] {
             [only] => Ok(only.clone()),
-            _ => Tensor::cat(&sides, 0),
+            _ => Tensor::cat(&sides, 1),
         }
     }
 
-    /// Returns h(λ_i) of every kept pair.
-    fn response(&self) -> Result<Tensor> {
-        (self.gamma()?.index_select(&self.bin_of_pair, 0)? * &self.powers)?.sum(1)
-    }
-
-    fn forward(&self, z: &Tensor, weight: f64) -> Result<Tensor> {
-        filter(&self.vectors, &(self.response()? * weight)?, z)
+    fn forward(&self, z: &Wide, weight: f64) -> Result<Wide> {
+        ops::filter(&self.vectors, &(self.response.of(&self.gamma()?)? * weight)?, z)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device};
 
 use super::FeatureView;
+use super::ops::{Eigenvectors, Propagator};
 use crate::contract::StageError;
 use crate::kinds::{Nodes, Operator, Spectrum};
-use crate::math::propagate::Propagator;
 
 /// A graph as models see it.
 pub struct GraphView {
@@ -16,7 +16,7 @@ pub struct GraphView {
     /// Number of classes.
     pub classes: usize,
     /// nodes × features.
-    pub features: FeatureView,
+    pub features: Arc<FeatureView>,
     /// The symmetric operator, nodes × nodes.
     pub operator: Arc<Propagator>,
     /// Eigenpairs of the operator, for the models that need them.
@@ -30,7 +30,7 @@ pub struct SpectrumView {
     /// How many of them are on the low side.
     pub low: usize,
     /// Eigenvectors as rows: pairs × nodes.
-    pub vectors: Tensor,
+    pub vectors: Eigenvectors,
 }
 
 impl GraphView {
@@ -65,9 +65,14 @@ impl GraphView {
             ));
         }
         let spectrum = spectrum.map(|s| SpectrumView::new(s, nodes, dtype)).transpose()?;
-        let features = FeatureView::new(&graph.features, dtype)?;
+        let features = Arc::new(FeatureView::new(&graph.features, dtype)?);
         let operator = Arc::new(Propagator::new(operator.matrix.clone()));
         Ok(Self { nodes, classes: graph.classes, features, operator, spectrum })
+    }
+
+    /// Returns where all tensors are.
+    pub fn device(&self) -> &Device {
+        &Device::Cpu
     }
 
     /// Returns the type of all tensors.
@@ -86,11 +91,10 @@ impl SpectrumView {
                 "wire `spectrum` to an `evd` of the same operator that is wired to `graph`",
             ));
         }
-        let vectors = [&low.vectors[..], &high.vectors].concat();
         Ok(Self {
             values: [low.values.as_slice(), high.values.as_slice()].concat(),
             low: low.values.len(),
-            vectors: Tensor::from_vec(vectors, (pairs, nodes), &Device::Cpu)?.to_dtype(dtype)?,
+            vectors: Eigenvectors::new(&[&low.vectors[..], &high.vectors[..]], nodes, dtype)?,
         })
     }
 }

@@ -9,71 +9,154 @@
 //! candle ships AdamW only, whose decay is decoupled (w ← (1−lr·c)·w): another optimiser, with other results. A tensor
 //! that did not reach the loss has no gradient and is skipped: no step, no decay, and its t does not count.
 
-use candle_core::backprop::GradStore;
-use candle_core::{Result, Tensor, Var};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ParamGroup;
+use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::Rule;
+use crate::host::{self, Element};
 
 const BETA1: f64 = 0.9;
 const BETA2: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
+/// Values that one task updates.
+const TASK: usize = 1 << 14;
 
-/// The optimiser with its state.
+/// The state of one tensor, lanes first.
 pub struct Adam {
-    slots: Vec<Slot>,
-}
-
-struct Slot {
-    var: Var,
-    lr_factor: f64,
-    decay: f64,
-    /// First and second moment; none before the first gradient.
-    moments: Option<(Tensor, Tensor)>,
+    rule: Rule,
+    /// First and second moment; empty before the first gradient.
+    moments: Arc<Mutex<Moments>>,
     /// Steps taken.
     t: i32,
 }
 
+/// What the settings of a run say about all tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Learning rate at the start.
+    pub lr: f64,
+    /// Learning rate now.
+    pub lr_now: f64,
+    /// Weight decay of the tensors that share it.
+    pub weight_decay: f64,
+}
+
+/// Both moments of every value, in the type of the tensor.
+#[derive(Default)]
+struct Moments {
+    single: [Vec<f32>; 2],
+    double: [Vec<f64>; 2],
+}
+
 impl Adam {
-    /// Prepares to train `groups`, with `weight_decay` for those that share the run's.
-    pub fn new(groups: Vec<ParamGroup>, weight_decay: f64) -> Self {
-        let slot = |group: ParamGroup| {
-            let (lr_factor, decay) = (group.lr_factor, group.decay.value(weight_decay));
-            group.vars.into_iter().map(move |(_, var)| Slot { var, lr_factor, decay, moments: None, t: 0 })
-        };
-        Self { slots: groups.into_iter().flat_map(slot).collect() }
+    /// Prepares to train a tensor.
+    pub fn new(rule: Rule) -> Self {
+        Self { rule, moments: Arc::default(), t: 0 }
     }
 
-    /// Takes one step at learning rate `lr`.
+    /// Takes one step.
     ///
     /// # Errors
-    /// When the tensor library refuses an operation.
-    pub fn step(&mut self, grads: &GradStore, lr: f64) -> Result<()> {
-        self.slots.iter_mut().try_for_each(|slot| match grads.get(slot.var.as_tensor()) {
-            Some(grad) => slot.step(grad, lr),
-            None => Ok(()),
-        })
+    /// When the gradient does not fit the tensor.
+    pub fn step(&mut self, var: &Var, grad: &Tensor, settings: Settings) -> Result<()> {
+        self.t += 1;
+        let (unbias1, unbias2) = (1.0 - BETA1.powi(self.t), 1.0 - BETA2.powi(self.t));
+        let step = Step {
+            decay: self.rule.decay(settings.weight_decay),
+            rate: self.rule.rate_now(settings.lr, settings.lr_now) / unbias1,
+            unbias2,
+            moments: self.moments.clone(),
+        };
+        var.as_tensor().inplace_op2(&grad.contiguous()?, &step)
+    }
+
+    /// Keeps some of `lanes` lanes.
+    pub fn select(&mut self, lanes: usize, kept: &[usize]) {
+        fn keep<T: Copy>(values: &mut Vec<T>, lanes: usize, kept: &[usize]) {
+            let size = values.len().checked_div(lanes).unwrap_or(0);
+            *values = kept.iter().flat_map(|lane| values[lane * size..(lane + 1) * size].iter().copied()).collect();
+        }
+        let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
+        moments.single.iter_mut().for_each(|values| keep(values, lanes, kept));
+        moments.double.iter_mut().for_each(|values| keep(values, lanes, kept));
     }
 }
 
-impl Slot {
-    fn step(&mut self, grad: &Tensor, lr: f64) -> Result<()> {
-        let w = self.var.as_detached_tensor();
-        // Without `detach` the moments would keep every epoch's graph alive.
-        let mut g = grad.detach();
-        if self.decay != 0.0 {
-            g = (g + (&w * self.decay)?)?;
+struct Step {
+    decay: f64,
+    /// Learning rate over the bias of the first moment.
+    rate: f64,
+    unbias2: f64,
+    moments: Arc<Mutex<Moments>>,
+}
+
+impl Step {
+    fn run<T: Element>(
+        &self,
+        w: &mut CpuStorage,
+        wl: &Layout,
+        g: &CpuStorage,
+        gl: &Layout,
+        of: &mut [Vec<T>; 2],
+    ) -> Result<()> {
+        let g: &[T] = host::slice(g, gl)?;
+        let w: &mut [T] = host::slice_mut(w, wl)?;
+        if g.len() != w.len() {
+            candle_core::bail!("a gradient of {} values for {} weights", g.len(), w.len());
         }
-        let (m, v) = match &self.moments {
-            Some((m, v)) => (((m * BETA1)? + (&g * (1.0 - BETA1))?)?, ((v * BETA2)? + (g.sqr()? * (1.0 - BETA2))?)?),
-            None => ((&g * (1.0 - BETA1))?, (g.sqr()? * (1.0 - BETA2))?),
-        };
-        self.t += 1;
-        let (unbias1, unbias2) = (1.0 - BETA1.powi(self.t), 1.0 - BETA2.powi(self.t));
-        let scale = ((&v / unbias2)?.sqrt()? + EPSILON)?;
-        let update = (&m * (lr * self.lr_factor / unbias1))?.div(&scale)?;
-        self.var.set(&(w - update)?)?;
-        self.moments = Some((m, v));
+        let [m, v] = of;
+        m.resize(w.len(), T::default());
+        v.resize(w.len(), T::default());
+        let arch = Arch::new();
+        let numbers = [self.decay, self.rate, self.unbias2].map(T::narrow);
+        let pieces =
+            w.par_chunks_mut(TASK).zip(g.par_chunks(TASK)).zip(m.par_chunks_mut(TASK).zip(v.par_chunks_mut(TASK)));
+        pieces.for_each(|((w, g), (m, v))| arch.dispatch(Update { w, g, m, v, numbers }));
         Ok(())
+    }
+}
+
+impl InplaceOp2 for Step {
+    fn name(&self) -> &'static str {
+        "adam"
+    }
+
+    fn cpu_fwd(&self, w: &mut CpuStorage, wl: &Layout, g: &CpuStorage, gl: &Layout) -> Result<()> {
+        let moments = &mut *self.moments.lock().unwrap_or_else(PoisonError::into_inner);
+        match w {
+            CpuStorage::F32(_) => self.run(w, wl, g, gl, &mut moments.single),
+            CpuStorage::F64(_) => self.run(w, wl, g, gl, &mut moments.double),
+            _ => host::float_only("Adam"),
+        }
+    }
+}
+
+/// One step of some values, compiled for the widest registers there are.
+struct Update<'a, T> {
+    w: &'a mut [T],
+    g: &'a [T],
+    m: &'a mut [T],
+    v: &'a mut [T],
+    /// Decay, rate, unbias.
+    numbers: [T; 3],
+}
+
+impl<T: Element> WithSimd for Update<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let [decay, rate, unbias2] = self.numbers;
+        let [beta1, rest1, beta2, rest2, epsilon] = [BETA1, 1.0 - BETA1, BETA2, 1.0 - BETA2, EPSILON].map(T::narrow);
+        for (((w, g), m), v) in self.w.iter_mut().zip(self.g).zip(self.m).zip(self.v) {
+            let g = *g + *w * decay;
+            *m = *m * beta1 + g * rest1;
+            *v = *v * beta2 + g * g * rest2;
+            *w = *w - *m * rate / ((*v / unbias2).root() + epsilon);
+        }
     }
 }
 

@@ -26,11 +26,18 @@ pub struct Boundary {
 
 impl Boundary {
     /// Finds the meeting places, or `None` if there are none. `values` are sorted, in either direction; a pair of bins
-    /// from different sides counts only if `across_gap`.
+    /// from different sides counts only if `across_gap`. `like`: type and place of the tensors.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn new(values: &[f64], bins: &Partition, order: usize, across_gap: bool, dtype: DType) -> Result<Option<Self>> {
+    pub fn new(
+        values: &[f64],
+        bins: &Partition,
+        order: usize,
+        across_gap: bool,
+        like: (DType, &Device),
+    ) -> Result<Option<Self>> {
+        let (dtype, device) = like;
         let (mut ends, mut rows, mut weights) = ([vec![], vec![]], [vec![], vec![]], vec![]);
         for (next, pair) in (1u32..).zip(bins.ranges.windows(2)) {
             if !across_gap && bins.gaps.contains(&(next as usize)) {
@@ -51,19 +58,19 @@ impl Boundary {
         let [bin_left, bin_right] = rows;
         let meetings = weights.len();
         Ok(Some(Self {
-            ends: [vandermonde(&left, order, dtype)?, vandermonde(&right, order, dtype)?],
-            bins: [Tensor::new(bin_left, &Device::Cpu)?, Tensor::new(bin_right, &Device::Cpu)?],
-            weights: Tensor::from_vec(weights, meetings, &Device::Cpu)?.to_dtype(dtype)?,
+            ends: [vandermonde(&left, order, dtype, device)?, vandermonde(&right, order, dtype, device)?],
+            bins: [Tensor::new(bin_left, device)?, Tensor::new(bin_right, device)?],
+            weights: Tensor::from_vec(weights, meetings, &Device::Cpu)?.to_dtype(dtype)?.to_device(device)?,
         }))
     }
 
-    /// Returns R for coefficients `gamma`, bins × (order + 1).
+    /// Returns R of every lane for coefficients `gamma`, lanes × bins × (order + 1).
     ///
     /// # Errors
     /// When the shapes do not fit.
     pub fn penalty(&self, gamma: &Tensor) -> Result<Tensor> {
-        let at = |side: usize| (gamma.index_select(&self.bins[side], 0)? * &self.ends[side])?.sum(1);
-        ((at(0)? - at(1)?)?.sqr()? * &self.weights)?.sum_all()
+        let at = |side: usize| gamma.index_select(&self.bins[side], 1)?.broadcast_mul(&self.ends[side])?.sum(2);
+        (at(0)? - at(1)?)?.sqr()?.broadcast_mul(&self.weights)?.sum(1)
     }
 }
 

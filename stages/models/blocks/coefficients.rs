@@ -11,11 +11,13 @@
 //! The published code also lists a scheme `Null` that it then refuses; here it does not exist. Its `SGC` reads α as a
 //! float and crashes; here any whole α works.
 
-use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::math::random::Stream;
+use crate::models::{Param, Weights};
+use crate::optim::Rule;
 use crate::params::Problem;
 
 /// How the coefficients of a polynomial filter start.
@@ -99,25 +101,33 @@ impl Init<'_> {
         }
     }
 
-    /// Returns trainable coefficients of one polynomial, order + 1.
+    /// Returns the coefficients up to `order` of a scheme that draws nothing.
+    pub fn fixed(&self, order: usize) -> Vec<f64> {
+        self.coefficients(order, &mut Stream::new(0, &["fixed"]))
+    }
+
+    /// Adds trained coefficients of one polynomial, lanes × (order + 1). They are never decayed.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn vector(&self, order: usize, dtype: DType, stream: &mut Stream) -> Result<Var> {
-        Var::from_tensor(&self.tensor(1, order, dtype, stream)?.squeeze(0)?)
+    pub fn vector(&self, name: &'static str, order: usize, purpose: &'static str, to: &mut Weights) -> Result<Param> {
+        to.add(name, Rule::free(), &[order + 1], purpose, |stream| self.coefficients(order, stream))
     }
 
-    /// Returns trainable coefficients of many polynomials, rows × (order + 1).
+    /// Adds trained coefficients of many polynomials, lanes × rows × (order + 1). They are never decayed.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn matrix(&self, rows: usize, order: usize, dtype: DType, stream: &mut Stream) -> Result<Var> {
-        Var::from_tensor(&self.tensor(rows, order, dtype, stream)?)
-    }
-
-    fn tensor(&self, rows: usize, order: usize, dtype: DType, stream: &mut Stream) -> Result<Tensor> {
-        let flat: Vec<f64> = (0..rows).flat_map(|_| self.coefficients(order, stream)).collect();
-        Tensor::from_vec(flat, (rows, order + 1), &Device::Cpu)?.to_dtype(dtype)
+    pub fn matrix(
+        &self,
+        name: &'static str,
+        rows: usize,
+        order: usize,
+        purpose: &'static str,
+        to: &mut Weights,
+    ) -> Result<Param> {
+        let draw = |stream: &mut Stream| (0..rows).flat_map(|_| self.coefficients(order, stream)).collect();
+        to.add(name, Rule::free(), &[rows, order + 1], purpose, draw)
     }
 }
 

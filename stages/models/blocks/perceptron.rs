@@ -1,32 +1,24 @@
 //! The network under every propagation: Z₀ = drop_p(ReLU(drop_p(X) W₁ + b₁)) W₂ + b₂, or one layer, Z₀ = drop_p(X) W + b.
 //!
-//! X: nodes × features, W₁: features × hidden, W₂: hidden × classes, W: features × classes.
+//! X: nodes × features; of every lane, W₁: features × hidden, W₂: hidden × classes, W: features × classes.
 
-use candle_core::{Result, Tensor};
+use candle_core::{Result, bail};
 
-use super::Linear;
-use crate::math::random::Stream;
-use crate::models::{GraphView, Mode, Streams};
-use crate::optim::ParamGroup;
+use super::linear::{Linear, Names};
+use crate::models::ops::{PassMasks, Wide};
+use crate::models::{GraphView, Pass, Weights};
 
-/// Names the random streams of one pass, so that a second pass never shifts the first.
-#[derive(Clone, Copy)]
-pub struct Pass {
-    features: &'static str,
-    hidden: &'static str,
-}
-
-impl Pass {
-    /// The pass that every model has.
-    pub const MAIN: Self = Self { features: "dropout/features", hidden: "dropout/hidden" };
-    /// The second pass, of a model whose branches see masks of their own.
-    pub const SECOND: Self = Self { features: "dropout/features-2", hidden: "dropout/hidden-2" };
-}
+const FIRST: Names = Names { weight: "lin1.weight", bias: "lin1.bias", stream: "init/lin1" };
+const SECOND: Names = Names { weight: "lin2.weight", bias: "lin2.bias", stream: "init/lin2" };
+/// The streams of masks on features and on hidden units, of the first and of a second pass: a second pass never shifts
+/// the first.
+const MASKS: [(&str, &str); 2] = [("dropout/features", "dropout/hidden"), ("dropout/features-2", "dropout/hidden-2")];
 
 /// One or two linear layers with dropout on the input of each.
 pub struct Perceptron {
     first: Linear,
     second: Option<Linear>,
+    hidden: usize,
     dropout: f64,
 }
 
@@ -35,35 +27,48 @@ impl Perceptron {
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn new(data: &GraphView, hidden: Option<usize>, dropout: f64, streams: &mut Streams) -> Result<Self> {
-        let (inputs, outputs) = (data.features.columns(), data.classes);
-        let layer = |inputs, outputs, stream: &mut Stream| Linear::new(inputs, outputs, data.dtype(), stream);
-        let first = layer(inputs, hidden.unwrap_or(outputs), streams.open("init/lin1"))?;
-        let second = hidden.map(|hidden| layer(hidden, outputs, streams.open("init/lin2"))).transpose()?;
-        Ok(Self { first, second, dropout })
+    pub fn new(graph: &GraphView, hidden: Option<usize>, dropout: f64, weights: &mut Weights) -> Result<Self> {
+        let (inputs, outputs) = (graph.features.columns(), graph.classes);
+        let first = Linear::new(FIRST, inputs, hidden.unwrap_or(outputs), weights)?;
+        let second = hidden.map(|hidden| Linear::new(SECOND, hidden, outputs, weights)).transpose()?;
+        Ok(Self { first, second, hidden: hidden.unwrap_or(0), dropout })
     }
 
     /// Returns Z₀, nodes × classes.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn forward(&self, data: &GraphView, mode: &mut Mode, pass: Pass) -> Result<Tensor> {
-        let mask = mode.mask(data.features.stored(), self.dropout, pass.features);
-        let z = self.first.forward_features(&data.features, mask)?;
-        match &self.second {
-            Some(second) => second.forward(&mode.rectify(&z, self.dropout, pass.hidden)?),
-            None => Ok(z),
+    pub fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
+        match self.passes(graph, pass, 1)?.pop() {
+            Some(z) => Ok(z),
+            None => bail!("a perceptron gave no output"),
         }
     }
 
-    /// Returns whether two passes differ in this mode, because each draws masks.
-    pub fn is_random(&self, mode: &Mode) -> bool {
-        self.dropout > 0.0 && matches!(mode, Mode::Train(_))
+    /// Returns Z₀ of two passes with masks of their own, which share their evaluation; the same twice if nothing is dropped.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn forward_twice(&self, graph: &GraphView, pass: &mut Pass) -> Result<[Wide; 2]> {
+        let passes = if pass.trains() && self.dropout > 0.0 { 2 } else { 1 };
+        match &self.passes(graph, pass, passes)?[..] {
+            [both] => Ok([both.clone(), both.clone()]),
+            [first, second] => Ok([first.clone(), second.clone()]),
+            _ => bail!("a perceptron gave no output"),
+        }
     }
 
-    /// Returns one decayed group a layer.
-    pub fn groups(&self) -> Vec<ParamGroup> {
-        let second = self.second.as_ref().map(|l| l.group("lin2.weight", "lin2.bias"));
-        std::iter::once(self.first.group("lin1.weight", "lin1.bias")).chain(second).collect()
+    fn passes(&self, graph: &GraphView, pass: &mut Pass, count: usize) -> Result<Vec<Wide>> {
+        let features = &graph.features;
+        let units = features.rows() * self.hidden;
+        let mut masks = Vec::with_capacity(count);
+        for (on_features, on_hidden) in MASKS.into_iter().take(count) {
+            masks.push(PassMasks {
+                features: pass.masks(features.stored(), self.dropout, on_features),
+                hidden: self.second.as_ref().and_then(|_| pass.masks(units, self.dropout, on_hidden)),
+            });
+        }
+        let second = self.second.as_ref().map(Linear::on_features);
+        pass.layers(features, self.first.on_features(), second, masks)
     }
 }

@@ -1,0 +1,148 @@
+//! Sums of weighted rows: what a sparse matrix does to a dense one.
+//!
+//! A [`Rows`] lists for every row of the result which rows of a dense matrix it takes; the weights stand apart, because a
+//! pass brings weights of its own (a dropout mask on top). Rows of the dense matrices are [padded](super::padded).
+
+use std::ops::Range;
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::simd::Vector;
+
+/// Registers of a row that are summed at once.
+const WIDE: usize = 4;
+
+/// Which rows of a dense matrix make a row of the result.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// Where the entries of a row start; one more than rows.
+    pub starts: &'a [usize],
+    /// The row that an entry takes.
+    pub indices: &'a [u32],
+    /// Where the weight of an entry stands; in the order of the entries if there is no list.
+    pub places: Option<&'a [usize]>,
+}
+
+impl Rows<'_> {
+    /// outs[p][r] ← Σ over the entries e of row r of weights[p][e] · x[row of e], for `rows` and all `P` lists of weights
+    /// in one pass over x. `width`: values of a row, padded.
+    pub fn sums<T: Vector, const P: usize>(
+        &self,
+        rows: Range<usize>,
+        weights: [&[T]; P],
+        x: &[T],
+        width: usize,
+        outs: [&mut [T]; P],
+    ) {
+        Arch::new().dispatch(Sums { pattern: *self, rows, weights, x, width, outs });
+    }
+
+    /// out[r] ← Σ over sources (weights, x) and the entries e of row r of weights[e] · x[row of e], for `rows`.
+    pub fn sum_of<T: Vector>(&self, rows: Range<usize>, sources: &[(&[T], &[T])], width: usize, out: &mut [T]) {
+        Arch::new().dispatch(SumOf { pattern: *self, rows, sources, width, out });
+    }
+
+    #[inline(always)]
+    fn entries(&self, row: usize) -> Range<usize> {
+        self.starts[row]..self.starts[row + 1]
+    }
+
+    #[inline(always)]
+    fn place(&self, entry: usize) -> usize {
+        self.places.map_or(entry, |places| places[entry])
+    }
+}
+
+struct Sums<'a, T, const P: usize> {
+    pattern: Rows<'a>,
+    rows: Range<usize>,
+    weights: [&'a [T]; P],
+    x: &'a [T],
+    width: usize,
+    outs: [&'a mut [T]; P],
+}
+
+impl<T: Vector, const P: usize> WithSimd for Sums<'_, T, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let registers = T::cut::<S>(&self.x[..self.width.min(self.x.len())]).len();
+        for (i, row) in self.rows.clone().enumerate() {
+            let mut first = 0;
+            while first + WIDE <= registers {
+                self.part::<S, WIDE>(simd, i, row, first);
+                first += WIDE;
+            }
+            for first in first..registers {
+                self.part::<S, 1>(simd, i, row, first);
+            }
+        }
+    }
+}
+
+impl<T: Vector, const P: usize> Sums<'_, T, P> {
+    #[inline(always)]
+    fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
+        let mut sums = [[T::splat(simd, T::default()); N]; P];
+        for e in self.pattern.entries(row) {
+            let from = self.pattern.indices[e] as usize * self.width;
+            let x = &T::cut::<S>(&self.x[from..from + self.width])[first..first + N];
+            let place = self.pattern.place(e);
+            for p in 0..P {
+                let weight = T::splat(simd, self.weights[p][place]);
+                for n in 0..N {
+                    sums[p][n] = T::fused(simd, weight, x[n], sums[p][n]);
+                }
+            }
+        }
+        for (sums, out) in sums.iter().zip(&mut self.outs) {
+            T::cut_mut::<S>(&mut out[i * self.width..(i + 1) * self.width])[first..first + N].copy_from_slice(sums);
+        }
+    }
+}
+
+struct SumOf<'a, T> {
+    pattern: Rows<'a>,
+    rows: Range<usize>,
+    sources: &'a [(&'a [T], &'a [T])],
+    width: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Vector> WithSimd for SumOf<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let registers = T::cut::<S>(&self.out[..self.width.min(self.out.len())]).len();
+        for (i, row) in self.rows.clone().enumerate() {
+            let mut first = 0;
+            while first + WIDE <= registers {
+                self.part::<S, WIDE>(simd, i, row, first);
+                first += WIDE;
+            }
+            for first in first..registers {
+                self.part::<S, 1>(simd, i, row, first);
+            }
+        }
+    }
+}
+
+impl<T: Vector> SumOf<'_, T> {
+    #[inline(always)]
+    fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
+        let mut sums = [T::splat(simd, T::default()); N];
+        for (weights, x) in self.sources {
+            for e in self.pattern.entries(row) {
+                let from = self.pattern.indices[e] as usize * self.width;
+                let x = &T::cut::<S>(&x[from..from + self.width])[first..first + N];
+                let weight = T::splat(simd, weights[self.pattern.place(e)]);
+                for n in 0..N {
+                    sums[n] = T::fused(simd, weight, x[n], sums[n]);
+                }
+            }
+        }
+        T::cut_mut::<S>(&mut self.out[i * self.width..(i + 1) * self.width])[first..first + N].copy_from_slice(&sums);
+    }
+}

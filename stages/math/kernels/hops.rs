@@ -1,0 +1,245 @@
+//! Polynomials of a symmetric sparse matrix S times a few vectors: Σ_k c_k p_k(S)·Z, with a coefficient for every column.
+//!
+//! The polynomials p_k follow a recurrence, p_{k+1}(S) = a·S·p_k(S) + b·p_{k−1}(S), so two hops are kept and no more:
+//! plain powers (a = 1, b = 0) or Chebyshev polynomials (a = 2, b = −1 after the first step), which stay of the size of Z
+//! whatever the degree. The columns stand side by side in a matrix with [padded](super::padded) rows.
+
+use std::ops::Range;
+
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::simd::Vector;
+use crate::math::csr::Csr;
+use crate::math::real::Real;
+
+/// Entries and rows of the matrix that make a task.
+const TASK: usize = 1 << 12;
+/// Registers of a row that are summed at once.
+const WIDE: usize = 4;
+
+/// Which polynomials are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// S^k.
+    Powers,
+    /// T_k(S), the Chebyshev polynomials of the first kind.
+    Chebyshev,
+}
+
+impl Basis {
+    /// Returns a and b of the step to degree `k`.
+    fn step(self, k: usize) -> (f64, f64) {
+        match self {
+            Self::Chebyshev if k > 1 => (2.0, -1.0),
+            _ => (1.0, 0.0),
+        }
+    }
+}
+
+/// A symmetric sparse matrix made ready for products in both precisions.
+pub struct Propagator {
+    matrix: Csr,
+    single: Vec<f32>,
+    /// Ranges of rows of about equal work. They depend on the matrix alone, and with them the order of summation.
+    tasks: Vec<Range<usize>>,
+}
+
+impl Propagator {
+    /// Prepares a matrix.
+    pub fn new(matrix: Csr) -> Self {
+        let single = matrix.values.iter().map(|v| f32::narrow(*v)).collect();
+        let (mut tasks, mut first, mut work) = (Vec::new(), 0, 0);
+        for i in 0..matrix.n() {
+            work += matrix.range(i).len() + 1;
+            if work >= TASK || i + 1 == matrix.n() {
+                tasks.push(first..i + 1);
+                (first, work) = (i + 1, 0);
+            }
+        }
+        Self { matrix, single, tasks }
+    }
+
+    /// Returns the number of rows.
+    pub fn n(&self) -> usize {
+        self.matrix.n()
+    }
+
+    /// Returns the matrix.
+    pub fn matrix(&self) -> &Csr {
+        &self.matrix
+    }
+
+    /// Returns the first row with an entry on the diagonal, if there is one.
+    pub fn first_loop(&self) -> Option<usize> {
+        (0..self.n()).find(|i| self.matrix.get(*i, *i) != 0.0)
+    }
+
+    /// out ← S·Z; rows hold `width` values, padded.
+    pub fn product<T: Vector>(&self, z: &[T], width: usize, out: &mut [T]) {
+        let arch = Arch::new();
+        self.pieces(out, width).into_par_iter().zip(&self.tasks).for_each(|(hop, rows)| {
+            let step = Some((T::narrow(1.0), T::default()));
+            arch.dispatch(Piece { of: self, rows: rows.clone(), step, from: z, width, hop, sum: None, dots: None });
+        });
+    }
+
+    /// Returns Σ_k c_k p_k(S)·Z. `coefficients` has a row of `width` values for every degree, and `z` for every row of S.
+    pub fn polynomial<T: Vector>(&self, basis: Basis, coefficients: &[T], z: &[T], width: usize) -> Vec<T> {
+        self.hops(basis, coefficients, z, width, None)
+    }
+
+    /// As [`Propagator::polynomial`], and returns beside it the inner products of the columns of p_k(S)·Z with those of
+    /// `against`: a row of `width` values for every degree.
+    pub fn polynomial_against<T: Vector>(
+        &self,
+        basis: Basis,
+        coefficients: &[T],
+        z: &[T],
+        against: &[T],
+        width: usize,
+    ) -> (Vec<T>, Vec<f64>) {
+        let mut dots = vec![0.0; coefficients.len()];
+        let sum = self.hops(basis, coefficients, z, width, Some((against, &mut dots)));
+        (sum, dots)
+    }
+
+    fn hops<T: Vector>(
+        &self,
+        basis: Basis,
+        coefficients: &[T],
+        z: &[T],
+        width: usize,
+        mut against: Option<(&[T], &mut [f64])>,
+    ) -> Vec<T> {
+        let mut sum = vec![T::default(); z.len()];
+        // The hop before becomes the one after: an entry is read before it is overwritten.
+        let (mut now, mut other) = (z.to_vec(), vec![T::default(); z.len()]);
+        let mut partial = vec![T::default(); if against.is_some() { self.tasks.len() * width } else { 0 }];
+        let arch = Arch::new();
+        for (k, c) in coefficients.chunks_exact(width.max(1)).enumerate() {
+            let (from, hop, step) = match k {
+                0 => (&[][..], &mut now, None),
+                _ => (&now[..], &mut other, Some(basis.step(k))),
+            };
+            let step = step.map(|(a, b)| (T::narrow(a), T::narrow(b)));
+            let columns = against.as_ref().map(|(columns, _)| *columns);
+            let mut dots = partial.chunks_exact_mut(width.max(1));
+            let pieces: Vec<_> = self
+                .pieces(hop, width)
+                .into_iter()
+                .zip(self.pieces(&mut sum, width))
+                .zip(&self.tasks)
+                .map(|((hop, sum), rows)| {
+                    let dots = columns
+                        .map(|columns| &columns[rows.start * width..rows.end * width])
+                        .and_then(|columns| dots.next().map(|dots| (columns, dots)));
+                    Piece { of: self, rows: rows.clone(), step, from, width, hop, sum: Some((c, sum)), dots }
+                })
+                .collect();
+            pieces.into_par_iter().for_each(|piece| arch.dispatch(piece));
+            if k > 0 {
+                std::mem::swap(&mut now, &mut other);
+            }
+            if let Some((_, dots)) = &mut against {
+                let dots = &mut dots[k * width..(k + 1) * width];
+                for piece in partial.chunks_exact(width) {
+                    dots.iter_mut().zip(piece).for_each(|(dot, part)| *dot += part.widen());
+                }
+            }
+        }
+        sum
+    }
+
+    /// Cuts rows of `width` values at the borders of the tasks.
+    fn pieces<'v, T>(&self, mut rows: &'v mut [T], width: usize) -> Vec<&'v mut [T]> {
+        let mut pieces = Vec::with_capacity(self.tasks.len());
+        for task in &self.tasks {
+            let (piece, rest) = rows.split_at_mut(task.len() * width);
+            pieces.push(piece);
+            rows = rest;
+        }
+        pieces
+    }
+
+    fn row<T: Vector>(&self, i: usize) -> (&[u32], &[T]) {
+        let range = self.matrix.range(i);
+        (&self.matrix.indices[range.clone()], &T::pick(&self.single, &self.matrix.values)[range])
+    }
+}
+
+/// Some rows of a hop and of what it is used for.
+struct Piece<'a, T> {
+    of: &'a Propagator,
+    rows: Range<usize>,
+    /// hop ← a·S·from + b·hop; none leaves the hop as it is.
+    step: Option<(T, T)>,
+    from: &'a [T],
+    width: usize,
+    hop: &'a mut [T],
+    /// sum ← sum + coefficient ⊙ hop, for the rows of this piece.
+    sum: Option<(&'a [T], &'a mut [T])>,
+    /// dots ← column sums of (these rows ⊙ hop).
+    dots: Option<(&'a [T], &'a mut [T])>,
+}
+
+impl<T: Vector> WithSimd for Piece<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        if let Some((_, dots)) = &mut self.dots {
+            dots.fill(T::default());
+        }
+        let registers = T::cut::<S>(&self.hop[..self.width.min(self.hop.len())]).len();
+        for (i, row) in self.rows.clone().enumerate() {
+            let mut first = 0;
+            while first + WIDE <= registers {
+                self.part::<S, WIDE>(simd, i, row, first);
+                first += WIDE;
+            }
+            for first in first..registers {
+                self.part::<S, 1>(simd, i, row, first);
+            }
+        }
+    }
+}
+
+impl<T: Vector> Piece<'_, T> {
+    #[inline(always)]
+    fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
+        let (columns, values) = (first..first + N, i * self.width..(i + 1) * self.width);
+        let hop = &mut T::cut_mut::<S>(&mut self.hop[values.clone()])[columns.clone()];
+        if let Some((a, b)) = self.step {
+            let zero = T::splat(simd, T::default());
+            let mut sums = [zero; N];
+            let (indices, weights) = self.of.row::<T>(row);
+            for (j, weight) in indices.iter().zip(weights) {
+                let from = *j as usize * self.width;
+                let from = &T::cut::<S>(&self.from[from..from + self.width])[columns.clone()];
+                let weight = T::splat(simd, *weight);
+                for n in 0..N {
+                    sums[n] = T::fused(simd, weight, from[n], sums[n]);
+                }
+            }
+            let (a, b) = (T::splat(simd, a), T::splat(simd, b));
+            for n in 0..N {
+                hop[n] = T::fused(simd, a, sums[n], T::fused(simd, b, hop[n], zero));
+            }
+        }
+        if let Some((coefficients, sum)) = &mut self.sum {
+            let coefficients = &T::cut::<S>(coefficients)[columns.clone()];
+            let sum = &mut T::cut_mut::<S>(&mut sum[values.clone()])[columns.clone()];
+            for n in 0..N {
+                sum[n] = T::fused(simd, coefficients[n], hop[n], sum[n]);
+            }
+        }
+        if let Some((against, dots)) = &mut self.dots {
+            let against = &T::cut::<S>(&against[values])[columns.clone()];
+            let dots = &mut T::cut_mut::<S>(dots)[columns];
+            for n in 0..N {
+                dots[n] = T::fused(simd, against[n], hop[n], dots[n]);
+            }
+        }
+    }
+}

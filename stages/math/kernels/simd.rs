@@ -1,0 +1,138 @@
+//! Registers full of either float type, as wide as the machine has them.
+//!
+//! Kernels are written once for both types: single precision trains, double precision checks gradients. All of them sum
+//! in an order that follows from the data alone, one entry of a result in one register lane, so the width of the
+//! registers, the number of threads and the company of other columns change no byte.
+
+use bytemuck::Pod;
+use pulp::Simd;
+
+use crate::math::real::Real;
+
+/// Values that every kernel handles at once: a row of a padded matrix is a multiple of it. The widest registers hold as
+/// many single-precision values.
+pub const BLOCK: usize = 16;
+
+/// Rounds up to whole blocks.
+pub const fn padded(columns: usize) -> usize {
+    columns.next_multiple_of(BLOCK)
+}
+
+/// Copies rows of `columns` values into padded rows; the padding of `out` is set to zero.
+pub fn pad_rows<T: Copy + Default>(rows: &[T], columns: usize, out: &mut [T]) {
+    let wide = padded(columns).max(1);
+    if wide == columns {
+        out[..rows.len()].copy_from_slice(rows);
+        return;
+    }
+    for (row, out) in rows.chunks_exact(columns.max(1)).zip(out.chunks_exact_mut(wide)) {
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = if i < columns { row[i] } else { T::default() };
+        }
+    }
+}
+
+/// Copies padded rows back into rows of `columns` values.
+pub fn unpad_rows<T: Copy>(rows: &[T], columns: usize, out: &mut [T]) {
+    let wide = padded(columns).max(1);
+    if wide == columns {
+        out.copy_from_slice(&rows[..out.len()]);
+        return;
+    }
+    copy_strided(rows, wide, out, columns, columns, out.len() / columns.max(1));
+}
+
+/// Copies the first `columns` values of `rows` rows; rows start every `from_stride` and every `to_stride` values.
+///
+/// A few values are copied as one block of fixed size, which takes an instruction or two: what is too much of a row is
+/// overwritten by the next. Rows of `to` must therefore be copied in order, and lie within it.
+pub fn copy_strided<T: Copy>(
+    from: &[T],
+    from_stride: usize,
+    to: &mut [T],
+    to_stride: usize,
+    columns: usize,
+    rows: usize,
+) {
+    match columns {
+        0 => {}
+        1..=8 if to_stride == columns => copy_blocks::<T, 8>(from, from_stride, to, to_stride, columns, rows),
+        9..=16 if to_stride == columns => copy_blocks::<T, 16>(from, from_stride, to, to_stride, columns, rows),
+        _ => copy_exact(from, from_stride, to, to_stride, columns, 0..rows),
+    }
+}
+
+fn copy_exact<T: Copy>(
+    from: &[T],
+    from_stride: usize,
+    to: &mut [T],
+    to_stride: usize,
+    columns: usize,
+    rows: std::ops::Range<usize>,
+) {
+    for row in rows {
+        let (f, t) = (row * from_stride, row * to_stride);
+        to[t..t + columns].copy_from_slice(&from[f..f + columns]);
+    }
+}
+
+fn copy_blocks<T: Copy, const N: usize>(
+    from: &[T],
+    from_stride: usize,
+    to: &mut [T],
+    to_stride: usize,
+    columns: usize,
+    rows: usize,
+) {
+    // Rows at the end have no room for a whole block.
+    let fits = |length: usize, stride: usize| length.checked_sub(N).map_or(0, |last| last / stride.max(1) + 1);
+    let whole = rows.min(fits(from.len(), from_stride)).min(fits(to.len(), to_stride));
+    for row in 0..whole {
+        let (f, t) = (row * from_stride, row * to_stride);
+        if let (Some(from), Some(to)) = (from[f..].first_chunk::<N>(), to[t..].first_chunk_mut::<N>()) {
+            *to = *from;
+        }
+    }
+    copy_exact(from, from_stride, to, to_stride, columns, whole..rows);
+}
+
+/// A float type with its registers.
+pub trait Vector: Real + Pod {
+    /// A register full.
+    type Of<S: Simd>: Copy + Pod;
+    /// The same value everywhere.
+    fn splat<S: Simd>(simd: S, value: Self) -> Self::Of<S>;
+    /// a·b + c.
+    fn fused<S: Simd>(simd: S, a: Self::Of<S>, b: Self::Of<S>, c: Self::Of<S>) -> Self::Of<S>;
+    /// Reads registers from values; what does not fill one is left out.
+    fn cut<S: Simd>(values: &[Self]) -> &[Self::Of<S>];
+    /// Writes registers to values; what does not fill one is left out.
+    fn cut_mut<S: Simd>(values: &mut [Self]) -> &mut [Self::Of<S>];
+}
+
+macro_rules! vector {
+    ($float:ty, $registers:ident, $splat:ident, $fused:ident, $cut:ident, $cut_mut:ident) => {
+        impl Vector for $float {
+            type Of<S: Simd> = S::$registers;
+            #[inline(always)]
+            fn splat<S: Simd>(simd: S, value: Self) -> S::$registers {
+                simd.$splat(value)
+            }
+            #[inline(always)]
+            fn fused<S: Simd>(simd: S, a: S::$registers, b: S::$registers, c: S::$registers) -> S::$registers {
+                simd.$fused(a, b, c)
+            }
+            #[inline(always)]
+            fn cut<S: Simd>(values: &[Self]) -> &[S::$registers] {
+                S::$cut(values).0
+            }
+            #[inline(always)]
+            fn cut_mut<S: Simd>(values: &mut [Self]) -> &mut [S::$registers] {
+                S::$cut_mut(values).0
+            }
+        }
+    };
+}
+
+vector!(f32, f32s, splat_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s);
+vector!(f64, f64s, splat_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s);

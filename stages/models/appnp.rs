@@ -1,0 +1,72 @@
+//! APPNP (Gasteiger et al., "Predict then Propagate", ICLR 2019) in the form of the GPR-GNN repository.
+//!
+//! ```text
+//! H       = drop_p(ReLU(drop_p(X) W₁ + b₁)) W₂ + b₂          nodes × classes
+//! Z⁰      = H,   Z^{k+1} = (1 − α) Ã Z^k + α H,   k = 0..K−1
+//! logits  = Z^K = Σ_{k<K} α (1−α)^k Ã^k H + (1−α)^K Ã^K H
+//! ```
+//!
+//! The sum is what is computed: GPR-GNN's polynomial with fixed coefficients. Propagation has no weights; both layers are
+//! decayed. The original also drops entries of Ã, here as in that repository it does not.
+
+use candle_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::blocks::{Init, Perceptron, Scheme};
+use super::ops::{self, Basis, Wide};
+use super::{Build, GraphView, Model, Pass, Weights};
+use crate::contract::StageError;
+
+/// Parameters of `appnp`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Params {
+    /// Hidden units.
+    #[schemars(range(min = 1, max = 65536))]
+    pub hidden: usize,
+    /// Share of features and hidden units dropped in training.
+    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    pub dropout: f64,
+    /// Propagation steps.
+    #[schemars(range(min = 0, max = 1000))]
+    pub order: usize,
+    /// Probability of a restart.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub alpha: f64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { hidden: 64, dropout: 0.5, order: 10, alpha: 0.1 }
+    }
+}
+
+impl crate::params::Params for Params {}
+
+/// A perceptron whose output is propagated by personalised PageRank.
+pub struct Appnp {
+    net: Perceptron,
+    /// From degree 0 to `order`; the same for all lanes.
+    coefficients: Vec<f64>,
+}
+
+impl Build for Appnp {
+    const NAME: &'static str = "appnp";
+    const ABOUT: &'static str = "Perceptron propagated by personalised PageRank";
+    const VERSION: u32 = 1;
+    type Params = Params;
+
+    fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
+        let net = Perceptron::new(graph, Some(params.hidden), params.dropout, weights)?;
+        let restart = Init { scheme: Scheme::Ppr, alpha: params.alpha, weights: None };
+        Ok(Self { net, coefficients: restart.fixed(params.order) })
+    }
+}
+
+impl Model for Appnp {
+    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
+        let h = self.net.forward(graph, pass)?;
+        ops::polynomial(&graph.operator, Basis::Powers, &pass.constant(&self.coefficients, graph)?, &h)
+    }
+}

@@ -1,0 +1,55 @@
+//! LR: logistic regression on the features, no graph.
+//!
+//! logits = drop_p(X) W + b. X: nodes × features, W: features × classes. The paper gives no detail of its LR; dropout on
+//! the input is part of the sweep that it shares among all models. W and b are decayed.
+
+use candle_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::blocks::{Linear, Names};
+use super::ops::Wide;
+use super::{Build, GraphView, Model, Pass, Weights};
+use crate::contract::StageError;
+
+/// Parameters of `lr`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Params {
+    /// Share of features dropped in training.
+    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    pub dropout: f64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { dropout: 0.5 }
+    }
+}
+
+impl crate::params::Params for Params {}
+
+/// One layer on the features.
+pub struct Lr {
+    layer: Linear,
+    dropout: f64,
+}
+
+impl Build for Lr {
+    const NAME: &'static str = "lr";
+    const ABOUT: &'static str = "Logistic regression on the features alone";
+    const VERSION: u32 = 1;
+    type Params = Params;
+
+    fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
+        let names = Names { weight: "lin.weight", bias: "lin.bias", stream: "init/lin" };
+        let layer = Linear::new(names, graph.features.columns(), graph.classes, weights)?;
+        Ok(Self { layer, dropout: params.dropout })
+    }
+}
+
+impl Model for Lr {
+    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
+        self.layer.forward_features(graph, pass, self.dropout, "dropout/features")
+    }
+}

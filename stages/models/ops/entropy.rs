@@ -1,0 +1,128 @@
+//! The cross-entropy that training lowers, and the scores that choose an epoch.
+//!
+//! Logits: lanes × nodes × classes. A lane's loss is the mean of −log softmax(logits)_label over its nodes; its gradient is
+//! (softmax − 1[label]) / count on those nodes and 0 elsewhere. Both are summed in double precision in the order of the
+//! nodes.
+
+use std::sync::Arc;
+
+use candle_core::{Result, Tensor, bail};
+use rayon::prelude::*;
+
+use crate::host::{self, Element, by_float};
+
+/// Which nodes of every lane count, and the classes of all nodes.
+#[derive(Clone)]
+pub struct Targets {
+    labels: Arc<[u32]>,
+    /// Nodes of every lane.
+    lanes: Arc<Vec<Vec<u32>>>,
+}
+
+/// Mean cross-entropy and accuracy of one lane; of equal logits the lowest class is the prediction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    /// Mean cross-entropy.
+    pub loss: f64,
+    /// Share of right predictions.
+    pub accuracy: f64,
+}
+
+impl Targets {
+    /// Names the nodes of every lane. Labels and nodes must fit the logits that they meet.
+    pub fn new(labels: Arc<[u32]>, lanes: Vec<Vec<u32>>) -> Self {
+        Self { labels, lanes: Arc::new(lanes) }
+    }
+
+    /// Keeps some lanes.
+    #[must_use]
+    pub fn select(&self, lanes: &[usize]) -> Self {
+        let kept = lanes.iter().filter_map(|lane| self.lanes.get(*lane).cloned()).collect();
+        Self { labels: self.labels.clone(), lanes: Arc::new(kept) }
+    }
+
+    /// Returns the loss of every lane, and the gradient of their sum.
+    ///
+    /// # Errors
+    /// When the logits are of other nodes or lanes.
+    pub fn loss(&self, logits: &Tensor) -> Result<(Vec<f64>, Tensor)> {
+        let (_, nodes, classes) = logits.dims3()?;
+        self.check(logits.dims())?;
+        by_float!(logits.dtype(), "a loss", T => {
+            let (size, mut gradient) = ((nodes * classes).max(1), vec![T::default(); logits.elem_count()]);
+            let losses = host::values::<T, _>(logits, |logits| {
+                let lanes = gradient.par_chunks_mut(size).zip(logits.par_chunks(size)).zip(&*self.lanes);
+                Ok(lanes.map(|((gradient, x), nodes)| self.entropy(x, classes, nodes, gradient)).collect())
+            })?;
+            Ok((losses, host::tensor(gradient, logits.dims())?))
+        })
+    }
+
+    /// Returns the scores of every lane.
+    ///
+    /// # Errors
+    /// When the logits are of other nodes or lanes.
+    pub fn scores(&self, logits: &Tensor) -> Result<Vec<Score>> {
+        let (_, nodes, classes) = logits.dims3()?;
+        self.check(logits.dims())?;
+        by_float!(logits.dtype(), "a score", T => host::values::<T, _>(logits, |logits| {
+            let lanes = logits.par_chunks((nodes * classes).max(1)).zip(&*self.lanes);
+            Ok(lanes.map(|(logits, nodes)| self.score(logits, classes, nodes)).collect())
+        }))
+    }
+
+    fn check(&self, dims: &[usize]) -> Result<()> {
+        match dims {
+            [lanes, nodes, _] if *lanes == self.lanes.len() && *nodes == self.labels.len() => Ok(()),
+            _ => bail!("logits of {dims:?} for {} lanes of {} nodes", self.lanes.len(), self.labels.len()),
+        }
+    }
+
+    fn score<T: Element>(&self, logits: &[T], classes: usize, nodes: &[u32]) -> Score {
+        let (mut loss, mut right) = (0.0, 0usize);
+        for &node in nodes {
+            let node = node as usize;
+            let row = &logits[node * classes..(node + 1) * classes];
+            let label = self.labels[node] as usize;
+            let top = top(row);
+            right += usize::from(top == label);
+            let max = row[top].widen();
+            let sum: f64 = row.iter().map(|x| (x.widen() - max).exp()).sum();
+            loss += sum.ln() + max - row[label].widen();
+        }
+        let count = nodes.len().max(1) as f64;
+        Score { loss: loss / count, accuracy: right as f64 / count }
+    }
+
+    /// Writes the gradient of one lane's loss and returns the loss.
+    fn entropy<T: Element>(&self, logits: &[T], classes: usize, nodes: &[u32], gradient: &mut [T]) -> f64 {
+        let count = nodes.len().max(1) as f64;
+        let mut loss = 0.0;
+        let mut powers = vec![0.0; classes];
+        for &node in nodes {
+            let node = node as usize;
+            let row = &logits[node * classes..(node + 1) * classes];
+            let label = self.labels[node] as usize;
+            let max = row[top(row)].widen();
+            powers.iter_mut().zip(row).for_each(|(power, x)| *power = (x.widen() - max).exp());
+            let sum: f64 = powers.iter().sum();
+            loss += sum.ln() + max - row[label].widen();
+            for ((class, power), g) in powers.iter().enumerate().zip(&mut gradient[node * classes..]) {
+                let target = if class == label { 1.0 } else { 0.0 };
+                *g = T::narrow((power / sum - target) / count);
+            }
+        }
+        loss / count
+    }
+}
+
+/// The lowest of the classes with the largest logit.
+fn top<T: PartialOrd>(row: &[T]) -> usize {
+    let mut top = 0;
+    for (class, logit) in row.iter().enumerate() {
+        if *logit > row[top] {
+            top = class;
+        }
+    }
+    top
+}

@@ -1,0 +1,345 @@
+//! The layers on fixed features: drop_p(X) W₁ + b₁, and on top of it, if wanted, drop_p(ReLU(·)) W₂ + b₂, as one step.
+//!
+//! X: nodes × features; of every lane, W₁: features × hidden, b₁: hidden, W₂: hidden × classes, b₂: classes. Rows are
+//! handled a few at a time, so that what is between the layers stays in cache; only what the backward pass needs is kept,
+//! the hidden units after ReLU and dropout (a unit that is zero passes no gradient). All training passes and the
+//! evaluation read a row of X and of W₁ once. Only stored values of X are touched: a zero is zero with or without a mask.
+//!
+//! The backward pass handles all training passes at once.
+
+mod backward;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::{Result, Tensor, bail};
+use rayon::prelude::*;
+
+use super::Masks;
+use super::tape::Tape;
+use super::wide::{Eval, Wide};
+use crate::host::{self, Element, by_float};
+use crate::math::kernels::tall::{Matrix, Onto};
+use crate::math::kernels::{pad_rows, padded, unpad_rows};
+use crate::math::real::Real;
+use crate::models::FeatureView;
+use crate::models::features::Stored;
+
+/// Rows that one task handles; a multiple of 64, so that every piece of a mask starts with a word.
+const ROWS: usize = 64;
+/// Rows whose products are summed by one task; sums of ranges are added in order.
+const RANGE: usize = 16 * ROWS;
+/// Rows of the gradient of W₁ that one task computes.
+const WEIGHT_ROWS: usize = 64;
+
+/// Weights of a layer: lanes × in × out, and lanes × out.
+#[derive(Clone)]
+pub(crate) struct LayerWeights {
+    pub weight: Tensor,
+    pub bias: Option<Tensor>,
+}
+
+/// The masks of one training pass; none where nothing is dropped.
+#[derive(Clone, Default)]
+pub(crate) struct PassMasks {
+    pub features: Option<Masks>,
+    pub hidden: Option<Masks>,
+}
+
+impl PassMasks {
+    fn drops(&self) -> bool {
+        self.features.is_some() || self.hidden.is_some()
+    }
+}
+
+/// Applies one or two layers to features, once for every entry of `passes` and once for evaluation if it is wanted.
+pub(crate) fn layers(
+    x: &Arc<FeatureView>,
+    first: LayerWeights,
+    second: Option<LayerWeights>,
+    passes: Vec<PassMasks>,
+    evaluates: bool,
+    tape: &Tape,
+) -> Result<Vec<Wide>> {
+    let dtype = first.weight.dtype();
+    let layers = Layers { x: x.clone(), first, second, passes, evaluates };
+    by_float!(dtype, "a layer", T => layers.apply::<T>(tape))
+}
+
+struct Layers {
+    x: Arc<FeatureView>,
+    first: LayerWeights,
+    second: Option<LayerWeights>,
+    passes: Vec<PassMasks>,
+    /// Whether evaluation is wanted; it is computed beside the passes if any of them drops something.
+    evaluates: bool,
+}
+
+/// The sizes of the layers.
+#[derive(Clone, Copy)]
+struct Sizes {
+    lanes: usize,
+    nodes: usize,
+    inputs: usize,
+    /// Columns of the first layer, and padded.
+    hidden: usize,
+    wide: usize,
+    /// Columns of the output.
+    outputs: usize,
+}
+
+impl Layers {
+    fn sizes(&self) -> Result<Sizes> {
+        let (lanes, inputs, hidden) = self.first.weight.dims3()?;
+        let outputs = self.second.as_ref().map_or(Ok(hidden), |s| s.weight.dim(2))?;
+        let fits = |layer: &LayerWeights, inputs, outputs| {
+            let bias = layer.bias.as_ref().map(Tensor::dims);
+            layer.weight.dims() == [lanes, inputs, outputs] && bias.is_none_or(|b| b == [lanes, outputs])
+        };
+        if inputs != self.x.columns()
+            || !fits(&self.first, inputs, hidden)
+            || !self.second.as_ref().is_none_or(|s| fits(s, hidden, outputs))
+        {
+            bail!("weights of {:?} do not fit {} features", self.first.weight.dims(), self.x.columns());
+        }
+        Ok(Sizes { lanes, nodes: self.x.rows(), inputs, hidden, wide: padded(hidden), outputs })
+    }
+
+    fn apply<T: Element>(self, tape: &Tape) -> Result<Vec<Wide>> {
+        let s = self.sizes()?;
+        let apart = self.passes.iter().any(PassMasks::drops);
+        let beside = self.evaluates && apart;
+        let (outputs, hidden) = self.forward::<T>(s, beside)?;
+        let tensor = |values| host::tensor(values, &[s.lanes, s.nodes, s.outputs]);
+        let mut outputs: Vec<Tensor> = outputs.into_iter().map(tensor).collect::<Result<_>>()?;
+        let eval = match (beside, apart) {
+            (true, _) => outputs.pop().map_or(Eval::Absent, Eval::Own),
+            (false, true) => Eval::Absent,
+            (false, false) => Eval::Same,
+        };
+        let noted: Vec<&Tensor> = outputs.iter().collect();
+        tape.note(&noted, move |arrived| self.back(s, hidden, arrived));
+        Ok(outputs.into_iter().map(|main| Wide::new(main, eval.clone(), tape)).collect())
+    }
+
+    /// Returns the outputs of all passes, that of the evaluation last, and the hidden units of all training passes.
+    fn forward<T: Element>(&self, s: Sizes, beside: bool) -> Result<(Vec<Vec<T>>, Vec<Vec<T>>)> {
+        let lanes: Vec<LaneWeights<T>> = self.lanes(s)?;
+        let masked = self.masked_values::<T>(s.lanes);
+        let (passes, all) = (self.passes.len(), self.passes.len() + usize::from(beside));
+        let mut outputs: Vec<Vec<T>> = (0..all).map(|_| vec![T::default(); s.lanes * s.nodes * s.outputs]).collect();
+        let kept = if self.second.is_some() { passes } else { 0 };
+        let mut hidden: Vec<Vec<T>> = (0..kept).map(|_| vec![T::default(); s.lanes * s.nodes * s.wide]).collect();
+
+        let mut tasks: Vec<Task<T>> = Vec::with_capacity(s.lanes * s.nodes.div_ceil(ROWS));
+        for lane in 0..s.lanes {
+            for first in (0..s.nodes).step_by(ROWS) {
+                let rows = first..(first + ROWS).min(s.nodes);
+                tasks.push(Task { lane, rows, outputs: Vec::with_capacity(all), hidden: Vec::with_capacity(kept) });
+            }
+        }
+        for output in &mut outputs {
+            let pieces = pieces(output, s.nodes * s.outputs, ROWS * s.outputs);
+            pieces.zip(&mut tasks).for_each(|(piece, task)| task.outputs.push(piece));
+        }
+        for hidden in &mut hidden {
+            let pieces = pieces(hidden, s.nodes * s.wide, ROWS * s.wide);
+            pieces.zip(&mut tasks).for_each(|(piece, task)| task.hidden.push(piece));
+        }
+        tasks.into_par_iter().for_each_init(Scratch::default, |scratch, task| {
+            let lane = task.lane;
+            self.rows(s, &lanes[lane], masked.get(lane).map(Vec::as_slice), task, scratch);
+        });
+
+        Ok((outputs, hidden))
+    }
+
+    /// Brings the weights of every lane into padded rows.
+    fn lanes<T: Element>(&self, s: Sizes) -> Result<Vec<LaneWeights<T>>> {
+        let first = padded_layer::<T>(&self.first, s.inputs, s.hidden)?;
+        let second = self.second.as_ref().map(|l| padded_layer::<T>(l, s.hidden, s.outputs)).transpose()?;
+        let mut second = second.into_iter().flatten();
+        Ok(first.into_iter().map(|first| LaneWeights { first, second: second.next() }).collect())
+    }
+
+    /// Applies the masks on sparse features, by lane and pass; none where nothing is dropped. Dense features are masked a
+    /// few rows at a time.
+    fn masked_values<T: Element>(&self, lanes: usize) -> Vec<Vec<Option<Vec<T>>>> {
+        let Stored::Sparse { values, .. } = self.x.stored_as::<T>() else { return Vec::new() };
+        let lane = |lane: usize| {
+            let masked = |pass: &PassMasks| {
+                let mut values = values.to_vec();
+                pass.features.as_ref()?[lane].apply(&mut values);
+                Some(values)
+            };
+            self.passes.iter().map(masked).collect()
+        };
+        (0..lanes).into_par_iter().map(lane).collect()
+    }
+
+    /// Computes some rows of one lane.
+    fn rows<T: Element>(
+        &self,
+        s: Sizes,
+        weights: &LaneWeights<T>,
+        masked: Option<&[Option<Vec<T>>]>,
+        task: Task<T>,
+        scratch: &mut Scratch<T>,
+    ) {
+        let (rows, lane) = (task.rows, task.lane);
+        let all = task.outputs.len();
+        scratch.units.resize_with(all, Vec::new);
+        scratch.units.iter_mut().for_each(|units| units.resize(rows.len() * s.wide, T::default()));
+        match self.x.stored_as::<T>() {
+            Stored::Sparse { pattern, values } => {
+                let of = |p: usize| masked.and_then(|m| m.get(p)).and_then(Option::as_deref).unwrap_or(values);
+                let (pattern, w) = (pattern.by_rows(), &weights.first.weight);
+                match &mut scratch.units[..] {
+                    [a, b, c] => pattern.sums(rows.clone(), [of(0), of(1), of(2)], w, s.wide, [a, b, c]),
+                    [a, b] => pattern.sums(rows.clone(), [of(0), of(1)], w, s.wide, [a, b]),
+                    units => {
+                        for (p, a) in units.iter_mut().enumerate() {
+                            pattern.sums(rows.clone(), [of(p)], w, s.wide, [a]);
+                        }
+                    }
+                }
+            }
+            Stored::Dense(values) => {
+                for (p, units) in scratch.units.iter_mut().enumerate() {
+                    let mask = self.passes.get(p).and_then(|pass| pass.features.as_ref()).map(|masks| &masks[lane]);
+                    let x = masked_rows(values, &rows, s.inputs, mask, &mut scratch.features);
+                    Matrix::new(x, s.inputs).times(&weights.first.weight, s.hidden, Onto::Nothing, units);
+                }
+            }
+        }
+        let mut kept = task.hidden.into_iter();
+        for (p, (units, output)) in scratch.units.iter_mut().zip(task.outputs).enumerate() {
+            let Some(second) = &weights.second else {
+                add_to_rows(units, &weights.first.bias);
+                unpad_rows(units, s.hidden, output);
+                continue;
+            };
+            pulp::Arch::new().dispatch(Activate { units, bias: &weights.first.bias });
+            if let Some(masks) = self.passes.get(p).and_then(|pass| pass.hidden.as_ref()) {
+                let first = rows.start * s.hidden;
+                if s.wide == s.hidden {
+                    masks[lane].apply_from(first, units);
+                } else {
+                    // Masks know nothing of padding.
+                    scratch.plain.resize(rows.len() * s.hidden, T::default());
+                    unpad_rows(units, s.hidden, &mut scratch.plain);
+                    masks[lane].apply_from(first, &mut scratch.plain);
+                    pad_rows(&scratch.plain, s.hidden, units);
+                }
+            }
+            if p < self.passes.len()
+                && let Some(kept) = kept.next()
+            {
+                kept.copy_from_slice(units);
+            }
+            scratch.logits.resize(rows.len() * padded(s.outputs), T::default());
+            Matrix::new(units, s.wide).times(&second.weight, s.outputs, Onto::Nothing, &mut scratch.logits);
+            add_to_rows(&mut scratch.logits, &second.bias);
+            unpad_rows(&scratch.logits, s.outputs, output);
+        }
+    }
+}
+
+/// A layer of one lane: padded rows, and no more rows than its input has padded columns.
+struct PaddedLayer<T> {
+    weight: Vec<T>,
+    bias: Vec<T>,
+}
+
+struct LaneWeights<T> {
+    first: PaddedLayer<T>,
+    second: Option<PaddedLayer<T>>,
+}
+
+/// Some rows of one lane, with the places of their results in every pass.
+struct Task<'a, T> {
+    lane: usize,
+    rows: Range<usize>,
+    outputs: Vec<&'a mut [T]>,
+    hidden: Vec<&'a mut [T]>,
+}
+
+/// Memory of one worker.
+#[derive(Default)]
+struct Scratch<T> {
+    units: Vec<Vec<T>>,
+    features: Vec<T>,
+    plain: Vec<T>,
+    logits: Vec<T>,
+}
+
+fn padded_layer<T: Element>(layer: &LayerWeights, inputs: usize, outputs: usize) -> Result<Vec<PaddedLayer<T>>> {
+    let (lanes, wide) = (layer.weight.dim(0)?, padded(outputs));
+    let bias = |lane: usize| -> Result<Vec<T>> {
+        let mut padded = vec![T::default(); wide];
+        if let Some(bias) = &layer.bias {
+            host::values::<T, _>(bias, |b| {
+                padded[..outputs].copy_from_slice(&b[lane * outputs..(lane + 1) * outputs]);
+                Ok(())
+            })?;
+        }
+        Ok(padded)
+    };
+    let biases: Vec<Vec<T>> = (0..lanes).map(bias).collect::<Result<_>>()?;
+    host::values::<T, _>(&layer.weight, |w| {
+        let lane = |(w, bias): (&[T], Vec<T>)| {
+            // The input may be padded too: its padding is zero, and so are the rows that meet it.
+            let mut weight = vec![T::default(); padded(inputs) * wide];
+            pad_rows(w, outputs, &mut weight);
+            PaddedLayer { weight, bias }
+        };
+        Ok(w.par_chunks(inputs * outputs).zip(biases).map(lane).collect())
+    })
+}
+
+/// Cuts every lane of `values` into pieces.
+fn pieces<T>(values: &mut [T], lane: usize, piece: usize) -> impl Iterator<Item = &mut [T]> {
+    values.chunks_mut(lane.max(1)).flat_map(move |lane| lane.chunks_mut(piece.max(1)))
+}
+
+fn add_to_rows<T: Real>(rows: &mut [T], bias: &[T]) {
+    for row in rows.chunks_exact_mut(bias.len().max(1)) {
+        row.iter_mut().zip(bias).for_each(|(x, b)| *x += *b);
+    }
+}
+
+/// Adds a bias to every row and rectifies, compiled for the widest registers there are.
+struct Activate<'a, T> {
+    units: &'a mut [T],
+    bias: &'a [T],
+}
+
+impl<T: Element> pulp::WithSimd for Activate<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for row in self.units.chunks_exact_mut(self.bias.len().max(1)) {
+            for (x, b) in row.iter_mut().zip(self.bias) {
+                let y = *x + *b;
+                *x = if y > T::default() { y } else { T::default() };
+            }
+        }
+    }
+}
+
+/// Some rows of dense features, with a mask if there is one.
+fn masked_rows<'v, T: Element>(
+    values: &'v [T],
+    rows: &Range<usize>,
+    columns: usize,
+    mask: Option<&super::Mask>,
+    scratch: &'v mut Vec<T>,
+) -> &'v [T] {
+    let plain = &values[rows.start * columns..rows.end * columns];
+    let Some(mask) = mask else { return plain };
+    scratch.clear();
+    scratch.extend_from_slice(plain);
+    mask.apply_from(rows.start * columns, scratch);
+    scratch
+}

@@ -1,0 +1,286 @@
+//! Training of one batch: the epoch loop, the choice of the epoch that is kept, and the lanes that leave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use candle_core::{DType, Result as TensorResult, Tensor};
+
+use super::{Run, Select};
+use crate::contract::StageError;
+use crate::kinds::{Epoch, Part, TrainedSplit};
+use crate::models::ops::{Gradients, Score, Targets};
+use crate::models::{Model, Named, Pass, Sides, Streams, Weights};
+use crate::optim::{Adam, Settings, StepDecay, WindowedStop};
+
+/// The lanes of a batch that still train, and their state.
+pub(super) struct Batch<'r> {
+    run: &'r Run<'r>,
+    lanes: Vec<Lane>,
+    streams: Vec<Streams>,
+    model: Box<dyn Model>,
+    weights: Vec<Weight>,
+    /// Logits of the kept epochs, lanes × nodes × classes; none before the first evaluation.
+    logits: Option<Tensor>,
+    train: Targets,
+    val: Targets,
+}
+
+/// A trained tensor of all lanes.
+struct Weight {
+    named: Named,
+    adam: Adam,
+    /// The values of the kept epochs.
+    kept: Option<Tensor>,
+}
+
+/// One split.
+struct Lane {
+    split: usize,
+    stop: WindowedStop,
+    history: Vec<Epoch>,
+    /// The epoch that is kept, and its scores.
+    kept: Option<(usize, Epoch)>,
+    /// Loss of the last training pass, whose evaluation is still to come.
+    train_loss: f64,
+    ends: Option<End>,
+}
+
+/// Why a lane leaves.
+enum End {
+    Stopped,
+    Failed(StageError),
+    /// A split before it has failed, so nobody will see its result.
+    Unwanted,
+}
+
+/// The result of one split, with its index.
+pub(super) type Finished = (usize, Result<TrainedSplit, StageError>);
+
+impl<'r> Batch<'r> {
+    /// Builds the model for some splits.
+    pub fn new(run: &'r Run<'r>, splits: &[usize]) -> Result<Self, StageError> {
+        let mut streams: Vec<_> = splits.iter().map(|split| Streams::new(run.params.seed, *split)).collect();
+        let mut weights = Weights::new(&mut streams, run.data.dtype(), run.data.device().clone());
+        let model = run.model.build(run.job.variant, &run.data, &mut weights)?;
+        let weights = weights.into_named().into_iter();
+        let weights = weights.map(|named| Weight { adam: Adam::new(named.rule), named, kept: None }).collect();
+        let labels: Arc<[u32]> = run.labels.into();
+        let targets = |part| Targets::new(labels.clone(), splits.iter().map(|s| run.splits.nodes(*s, part)).collect());
+        let lane = |split: &usize| Lane {
+            split: *split,
+            stop: WindowedStop::new(run.params.window),
+            history: Vec::new(),
+            kept: None,
+            train_loss: f64::NAN,
+            ends: None,
+        };
+        Ok(Self {
+            run,
+            lanes: splits.iter().map(lane).collect(),
+            streams,
+            model,
+            weights,
+            logits: None,
+            train: targets(Part::Train),
+            val: targets(Part::Val),
+        })
+    }
+
+    /// Trains until every lane has ended.
+    pub fn train(mut self) -> Result<Vec<Finished>, StageError> {
+        let epochs = self.run.params.epochs;
+        let mut finished = Vec::with_capacity(self.lanes.len());
+        for epoch in 0..=epochs {
+            self.run.job.check_cancelled()?;
+            let sides = match epoch {
+                0 => Sides::Train,
+                _ if epoch == epochs => Sides::Eval,
+                _ => Sides::Both,
+            };
+            let mut pass = Pass::new(sides, &mut self.streams);
+            let logits = self.model.forward(&self.run.data, &mut pass)?;
+            // The weights are those that the epoch before has left.
+            if let (1.., Some(logits)) = (epoch, logits.eval()) {
+                let scores = self.val.scores(logits)?;
+                keep(self.run, &mut self.lanes, &mut self.weights, &mut self.logits, logits, epoch - 1, &scores)?;
+            }
+            if epoch == epochs || self.lanes.iter().all(|lane| lane.ends.is_some()) {
+                break;
+            }
+            let (mut losses, gradient) = self.train.loss(logits.main())?;
+            let mut from = vec![(logits.main().clone(), gradient)];
+            if let Some(penalty) = self.model.penalty()? {
+                let penalties = penalty.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+                losses.iter_mut().zip(penalties).for_each(|(loss, penalty)| *loss += penalty);
+                from.push((penalty.clone(), penalty.ones_like()?));
+            }
+            for (lane, loss) in self.lanes.iter_mut().zip(losses) {
+                lane.trained(self.run, loss, epoch);
+            }
+            let gradients = pass.back(from)?;
+            self.step(&gradients, epoch)?;
+            self.leave(&mut finished)?;
+        }
+        // Whoever is still here has run all epochs.
+        self.lanes.iter_mut().for_each(|lane| lane.ends = lane.ends.take().or(Some(End::Stopped)));
+        self.leave(&mut finished)?;
+        Ok(finished)
+    }
+
+    fn step(&mut self, gradients: &Gradients, epoch: usize) -> TensorResult<()> {
+        let p = self.run.params;
+        let schedule = StepDecay { lr: p.lr, factor: p.lr_decay, every: p.lr_decay_every };
+        let settings = Settings { lr: p.lr, lr_now: schedule.at(epoch), weight_decay: p.weight_decay };
+        self.weights.iter_mut().try_for_each(|weight| {
+            let var = weight.named.param.var();
+            match gradients.of(var.as_tensor())? {
+                Some(gradient) => weight.adam.step(&var, &gradient, settings),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Takes the lanes that have ended out of the batch.
+    fn leave(&mut self, finished: &mut Vec<Finished>) -> Result<(), StageError> {
+        let before = self.lanes.len();
+        let stays: Vec<usize> = (0..before).filter(|i| self.lanes[*i].ends.is_none()).collect();
+        if stays.len() == before {
+            return Ok(());
+        }
+        for (i, lane) in self.lanes.iter_mut().enumerate() {
+            let Some(end) = lane.ends.take() else { continue };
+            self.run.report_end(lane.split, lane.history.len());
+            match end {
+                End::Stopped => {
+                    let result = result(lane, i, &self.weights, self.logits.as_ref());
+                    finished.push((lane.split, result));
+                    lane.ends = Some(End::Stopped);
+                }
+                End::Failed(error) => {
+                    finished.push((lane.split, Err(error)));
+                    lane.ends = Some(End::Unwanted);
+                }
+                End::Unwanted => lane.ends = Some(End::Unwanted),
+            }
+        }
+        self.lanes.retain(|lane| lane.ends.is_none());
+        let mut kept = stays.iter().peekable();
+        let mut index = 0;
+        self.streams.retain(|_| {
+            let stays = kept.next_if(|i| **i == index).is_some();
+            index += 1;
+            stays
+        });
+        if stays.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<u32> = stays.iter().filter_map(|i| u32::try_from(*i).ok()).collect();
+        let rows = Tensor::new(rows, self.run.data.device())?;
+        let select = |kept: &mut Option<Tensor>| -> TensorResult<()> {
+            if let Some(tensor) = kept {
+                *tensor = tensor.index_select(&rows, 0)?;
+            }
+            Ok(())
+        };
+        for weight in &mut self.weights {
+            weight.named.param.set(&weight.named.param.tensor().detach().index_select(&rows, 0)?)?;
+            weight.adam.select(before, &stays);
+            select(&mut weight.kept)?;
+        }
+        select(&mut self.logits)?;
+        (self.train, self.val) = (self.train.select(&stays), self.val.select(&stays));
+        Ok(())
+    }
+}
+
+impl Lane {
+    /// Notes the loss of a training pass.
+    fn trained(&mut self, run: &Run, loss: f64, epoch: usize) {
+        self.train_loss = loss;
+        self.must_be_finite(run, loss, "training", epoch);
+    }
+
+    /// A loss that is not finite ends this split, and all after it: the failure that is reported is that of the first
+    /// split that fails, whichever splits ride together.
+    fn must_be_finite(&mut self, run: &Run, loss: f64, which: &str, epoch: usize) {
+        if self.ends.is_some() {
+            return;
+        }
+        if !loss.is_finite() {
+            run.first_failed.fetch_min(self.split, Ordering::Relaxed);
+            self.ends = Some(End::Failed(StageError::numeric(
+                format!("the {which} loss of split `{}` is `{loss}` in epoch `{epoch}`", self.split),
+                "the weights have diverged: lower `lr`, or check the features for huge values",
+            )));
+        } else if run.first_failed.load(Ordering::Relaxed) < self.split {
+            self.ends = Some(End::Unwanted);
+        }
+    }
+}
+
+/// Enters the scores of an epoch, keeps it where it is the best so far, and ends lanes that stop early.
+fn keep(
+    run: &Run,
+    lanes: &mut [Lane],
+    weights: &mut [Weight],
+    kept_logits: &mut Option<Tensor>,
+    logits: &Tensor,
+    epoch: usize,
+    scores: &[Score],
+) -> TensorResult<()> {
+    for (i, (lane, score)) in lanes.iter_mut().zip(scores).enumerate() {
+        lane.must_be_finite(run, score.loss, "validation", epoch);
+        if lane.ends.is_some() {
+            continue;
+        }
+        let now = Epoch { train_loss: lane.train_loss, val_loss: score.loss, val_accuracy: score.accuracy };
+        lane.history.push(now);
+        if lane.kept.as_ref().is_none_or(|(_, best)| run.params.select.prefers(&now, best)) {
+            lane.kept = Some((epoch, now));
+            keep_lane(kept_logits, logits, i)?;
+            for weight in weights.iter_mut() {
+                keep_lane(&mut weight.kept, &weight.named.param.tensor().detach(), i)?;
+            }
+        }
+        if lane.stop.observe(score.loss) {
+            lane.ends = Some(End::Stopped);
+        }
+    }
+    run.report(epoch, lanes.iter().map(|lane| lane.history.last()));
+    Ok(())
+}
+
+/// Copies one lane of a tensor, where the tensor is.
+fn keep_lane(kept: &mut Option<Tensor>, now: &Tensor, lane: usize) -> TensorResult<()> {
+    match kept {
+        Some(kept) => kept.slice_set(&now.narrow(0, lane, 1)?.contiguous()?, 0, lane),
+        None => {
+            *kept = Some(now.copy()?);
+            Ok(())
+        }
+    }
+}
+
+fn result(lane: &mut Lane, i: usize, weights: &[Weight], logits: Option<&Tensor>) -> Result<TrainedSplit, StageError> {
+    let no_epoch = || StageError::unusable("no epoch was run", "`epochs` must be at least 1");
+    let (best_epoch, _) = lane.kept.ok_or_else(no_epoch)?;
+    let values = |tensor: &Tensor| tensor.get(i)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
+    let named = |weight: &Weight| {
+        let kept = weight.kept.as_ref().ok_or_else(no_epoch)?;
+        Ok((weight.named.name.to_owned(), (kept.dims()[1..].to_vec(), values(kept)?)))
+    };
+    let weights = weights.iter().map(named).collect::<Result<BTreeMap<_, _>, StageError>>()?;
+    let logits = values(logits.ok_or_else(no_epoch)?)?;
+    Ok(TrainedSplit { best_epoch, logits, weights, history: std::mem::take(&mut lane.history) })
+}
+
+impl Select {
+    /// Strict, so the first of equally good epochs stays.
+    fn prefers(self, now: &Epoch, best: &Epoch) -> bool {
+        match self {
+            Self::ValAccuracy => now.val_accuracy > best.val_accuracy,
+            Self::ValLoss => now.val_loss < best.val_loss,
+        }
+    }
+}
