@@ -1,0 +1,420 @@
+"""Writes models.json beside this file: logits, loss, gradients and one optimiser step of every model on a small graph.
+
+    python tests/science/models.py        needs NumPy and PyTorch
+
+The formulas are written out here in double precision and share nothing with the program, whose tests read the file. There
+are no random numbers: weights come from `wave`. Before anything is written, gradients are compared with finite differences
+and with formulas by hand, the step with PyTorch's Adam, and models with each other where one is a case of another.
+
+    A~     = (D+I)^-1/2 (A+I) (D+I)^-1/2       the operator of all models but BernNet
+    A0     = D^-1/2 A D^-1/2, with 0^-1/2 = 0  BernNet's: L0 = I - A0
+    loss   = mean cross-entropy of the training nodes + penalty; no dropout anywhere
+    step   = Adam with the decay added to the gradient; layers are decayed, biases too, coefficients of filters are not
+"""
+
+import json
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import torch
+
+torch.set_default_dtype(torch.float64)
+torch.set_num_threads(1)
+
+# The graph: a component of eleven nodes with a triangle and longer cycles, and a node without edges.
+EDGES = [(0, 1), (0, 4), (1, 2), (1, 5), (2, 3), (2, 6), (3, 4), (3, 7), (4, 8), (5, 6), (5, 9), (6, 9), (7, 8)]
+EDGES += [(8, 10), (9, 10)]
+N, F, D, C = 12, 7, 4, 3
+LABELS = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
+TRAIN = [0, 2, 4, 5, 9, 11]
+K_SIDE = 4  # eigenpairs a side
+LR, DECAY, BERN_LR = 0.01, 5e-3, 0.002
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+
+def wave(shape, seed):
+    """w[i, j] = sin(0.7 i + 1.3 j + seed) / 2 to six digits; a vector has j = 0."""
+    i = np.arange(shape[0])[:, None]
+    j = np.arange(shape[1] if len(shape) == 2 else 1)[None, :]
+    return torch.tensor(np.round(np.sin(0.7 * i + 1.3 * j + seed) / 2, 6).reshape(shape))
+
+
+def significant(x, digits=9):
+    return np.vectorize(lambda v: float(f"{v:.{digits}g}"))(np.asarray(x, dtype=float)) + 0.0  # no -0
+
+
+A = np.zeros((N, N))
+for a, b in EDGES:
+    A[a, b] = A[b, a] = 1
+full = A + np.eye(N)
+scale = 1 / np.sqrt(full.sum(1))
+LOOPS = scale[:, None] * full * scale[None, :]
+degree = A.sum(1)
+scale = np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0)
+PLAIN = scale[:, None] * A * scale[None, :]
+# About half of the features are zero, the others differ in sign and size.
+feature = lambda i, f: np.cos(1.1 * i + 2.3 * f) if (4 * i * i + 2 * f + i * f) % 11 < 6 else 0
+X = np.round([[feature(i, f) for f in range(F)] for i in range(N)], 3) + 0.0  # no -0
+
+
+def eigenpairs():
+    """All pairs by descending eigenvalue, rounded as they are written; those of 1 are the components' own, larger first."""
+    values, vectors = np.linalg.eigh(LOOPS)
+    values, vectors = values[::-1].copy(), vectors[:, ::-1].copy()
+    assert abs(values[1] - 1) < 1e-12 and values[2] < 1 - 1e-3, "two components"
+    values[:2] = 1
+    for column, members in enumerate([range(11), [11]]):
+        u = np.zeros(N)
+        u[list(members)] = np.sqrt(full.sum(1)[list(members)])
+        vectors[:, column] = u / np.linalg.norm(u)
+    for column in range(N):
+        top = np.argmax(np.abs(vectors[:, column]))
+        vectors[:, column] *= np.sign(vectors[top, column])
+    assert np.abs(LOOPS @ vectors - vectors * values).max() < 1e-12
+    assert np.abs(vectors.T @ vectors - np.eye(N)).max() < 1e-12
+    return significant(values), significant(vectors)
+
+
+VALUES, VECTORS = eigenpairs()
+S, S0, x = torch.tensor(LOOPS), torch.tensor(PLAIN), torch.tensor(X)
+labels, train = torch.tensor(LABELS), torch.tensor(TRAIN)
+
+
+# ---- the models: functions of weights by name ----
+
+
+def mlp(w):
+    return torch.relu(x @ w["lin1.weight"] + w["lin1.bias"]) @ w["lin2.weight"] + w["lin2.bias"]
+
+
+def lr(w):
+    return x @ w["lin.weight"] + w["lin.bias"]
+
+
+def gcn(w):
+    hidden = torch.relu(S @ (x @ w["conv1.weight"]) + w["conv1.bias"])
+    return S @ (hidden @ w["conv2.weight"]) + w["conv2.bias"]
+
+
+def appnp(w, order, alpha):
+    h = z = mlp(w)
+    for _ in range(order):
+        z = (1 - alpha) * (S @ z) + alpha * h
+    return z
+
+
+def polynomial(gamma, z):
+    out = gamma[0] * z
+    for coefficient in gamma[1:]:
+        z = S @ z
+        out = out + coefficient * z
+    return out
+
+
+def gpr(w):
+    return polynomial(w["gamma"], mlp(w))
+
+
+def bernstein(theta, h):
+    """The direct form: sum of theta_k 2^-K binom(K, k) (2I - L0)^(K-k) L0^k H."""
+    laplacian, order = torch.eye(N) - S0, len(theta) - 1
+    out = torch.zeros_like(h)
+    for k in range(order + 1):
+        term = torch.matrix_power(2 * torch.eye(N) - laplacian, order - k) @ torch.matrix_power(laplacian, k) @ h
+        out = out + theta[k] * comb(order, k) / 2**order * term
+    return out
+
+
+def bern(w):
+    return bernstein(torch.relu(w["theta"]), mlp(w))
+
+
+def sides(variant):
+    return [side for side in ("low", "high") if variant in ("full", side, f"gpr-{side}")]
+
+
+def kept(side, k=K_SIDE):
+    """Indices of the pairs of a side among all that descend."""
+    return list(range(k)) if side == "low" else list(range(N - k, N))
+
+
+def responses(gamma, pairs):
+    """h of every pair of a side: bins are equal runs of pairs."""
+    lam = torch.tensor(VALUES[pairs])
+    powers = torch.stack([lam**j for j in range(gamma.shape[1])], 1)
+    bin_of = torch.arange(len(pairs)) // (len(pairs) // gamma.shape[0])
+    return (powers * gamma[bin_of]).sum(1)
+
+
+def base(w):
+    return mlp(w) if "lin2.weight" in w else x @ w["lin1.weight"] + w["lin1.bias"]
+
+
+def pp(w, variant="full", eta=0.3, k=K_SIDE):
+    z = base(w)
+    local = torch.zeros(N, C)
+    for side in sides(variant):
+        pairs = kept(side, k)
+        u = torch.tensor(VECTORS[:, pairs])
+        local = local + u @ (responses(w[f"gamma-{side}"], pairs)[:, None] * (u.T @ z))
+    if variant in ("low", "high"):
+        return local
+    return eta * local + (1 - eta) * polynomial(w["gamma"], z)
+
+
+def boundary(w, variant="full", gap=True):
+    """Neighbouring bins by ascending eigenvalue: exp(-(a - b)^2) (h_i(a) - h_{i+1}(b))^2."""
+    bins = []  # (smallest, largest, coefficients, side)
+    for side in sides(variant):
+        gamma, lam = w[f"gamma-{side}"], VALUES[kept(side)]
+        for row, values in zip(gamma, np.split(lam, gamma.shape[0])):
+            bins.append((values.min(), values.max(), row, side))
+    bins.sort(key=lambda b: b[0])
+    at = lambda row, value: sum(row[j] * value**j for j in range(len(row)))
+    total = torch.tensor(0.0)
+    for (_, a, one, side), (b, _, two, other) in zip(bins, bins[1:]):
+        if gap or side == other:
+            total = total + np.exp(-((a - b) ** 2)) * (at(one, a) - at(two, b)) ** 2
+    return total
+
+
+# ---- weights, loss, step ----
+
+
+def layers(prefix, *sizes):
+    out = {}
+    names = [prefix] if len(sizes) == 2 else [f"{prefix}{i + 1}" for i in range(len(sizes) - 1)]
+    for i, name in enumerate(names):
+        out[f"{name}.weight"] = wave((sizes[i], sizes[i + 1]), seed=1 + i)
+        out[f"{name}.bias"] = wave((sizes[i + 1],), seed=3 + i)
+    return out
+
+
+def ppr(order, alpha):
+    gamma = [alpha * (1 - alpha) ** k for k in range(order)] + [(1 - alpha) ** order]
+    return torch.tensor(np.round(gamma, 6))
+
+
+def pp_weights(variant, linear):
+    w = layers("lin1", F, C) if linear else layers("lin", F, D, C)
+    if variant not in ("low", "high"):
+        w["gamma"] = ppr(3, 0.1)
+    for side in sides(variant):
+        w[f"gamma-{side}"] = wave((2, 3), seed=5 if side == "low" else 7)
+    return w
+
+
+def cross_entropy(logits):
+    chosen = logits[train]
+    return (torch.logsumexp(chosen, 1) - chosen[torch.arange(len(TRAIN)), labels[train]]).mean()
+
+
+def group(name, rates):
+    """Learning rate and decay of a weight."""
+    if name.startswith("gamma") or name == "theta":
+        return rates.get("filter", LR), 0.0
+    return LR, DECAY
+
+
+def adam(w, g, lr, decay):
+    """The first step, from moments of zero."""
+    g = g + decay * w
+    m, v = (1 - BETA1) * g, (1 - BETA2) * g**2
+    return w - lr * (m / (1 - BETA1)) / ((v / (1 - BETA2)).sqrt() + EPSILON)
+
+
+def solve(weights, forward, penalty, rates):
+    w = {name: value.clone().requires_grad_() for name, value in weights.items()}
+    loss_of = lambda w: cross_entropy(forward(w)) + penalty(w)
+    loss = loss_of(w)
+    loss.backward()
+    gradients = {name: value.grad for name, value in w.items()}
+    after = {name: adam(weights[name], gradients[name], *group(name, rates)) for name in w}
+
+    # PyTorch's own optimiser takes the same step.
+    groups = [(value, *group(name, rates)) for name, value in w.items()]
+    torch.optim.Adam([{"params": [value], "lr": lr, "weight_decay": decay} for value, lr, decay in groups]).step()
+    for name, value in w.items():
+        assert torch.allclose(value.detach(), after[name], rtol=0, atol=1e-14), name
+
+    # Finite differences, and no gradient so small that rounding would decide the direction of the step.
+    for name, value in weights.items():
+        _, decay = group(name, rates)
+        for i in range(value.numel()):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = {n: v.clone() for n, v in weights.items()}
+                moved[name].view(-1)[i] += step
+                ends.append(loss_of(moved).item())
+            exact = gradients[name].reshape(-1)[i].item()
+            assert abs((ends[0] - ends[1]) / 2e-5 - exact) < 1e-8, (name, i, ends, exact)
+            used = exact + decay * value.reshape(-1)[i].item()
+            assert used == 0 or abs(used) > 2e-5, (name, i, used)
+    return forward(weights), loss.item(), gradients, after
+
+
+def tensor(value):
+    return {"shape": list(value.shape), "values": significant(value.detach().reshape(-1)).tolist()}
+
+
+CASES = []
+LAYERS = {"hidden": D, "dropout": 0.0}
+
+
+def case(name, model, params, weights, forward, penalty=lambda w: torch.tensor(0.0), rates=None):
+    logits, loss, gradients, after = solve(weights, forward, penalty, rates or {})
+    tensors = lambda named: {name: tensor(value) for name, value in named.items()}
+    CASES.append({
+        "name": name, "model": model, "params": params, "weights": tensors(weights), "logits": tensor(logits),
+        "loss": float(f"{loss:.9g}"), "gradients": tensors(gradients), "after": tensors(after),
+    })
+    return gradients
+
+
+def cases():
+    two = layers("lin", F, D, C)
+    by_hand(case("lr", "lr", {"dropout": 0.0}, layers("lin", F, C), lr))
+    case("mlp", "mlp", LAYERS, two, mlp)
+    case("gcn", "gcn", LAYERS, layers("conv", F, D, C), gcn)
+    case("appnp", "appnp", {**LAYERS, "order": 4, "alpha": 0.2}, two, lambda w: appnp(w, 4, 0.2))
+    w = {**two, "gamma": ppr(4, 0.1)}
+    params = {**LAYERS, "dprate": 0.0, "order": 4, "init": "ppr", "alpha": 0.1}
+    gamma_by_hand(w, case("gpr-gnn", "gpr-gnn", params, w, gpr))
+    theta = torch.tensor(np.round(0.6 + 0.9 * np.cos(1.1 * np.arange(5)), 6))
+    assert (theta < 0).sum() == 1, "one coefficient is cut off"
+    w = {**two, "theta": theta}
+    params = {**LAYERS, "dprate": 0.0, "order": 4, "bern-lr": BERN_LR}
+    gradients = case("bernnet", "bernnet", params, w, bern, rates={"filter": BERN_LR})
+    assert (gradients["theta"][theta < 0] == 0).all() and (gradients["theta"][theta > 0] != 0).all()
+    common = {**LAYERS, "dprate": 0.0, "order": 3, "local-order": 2, "bins": 2, "eta": 0.3, "init": "ppr", "alpha": 0.1}
+    for variant in ("full", "low", "high", "gpr-low", "gpr-high"):
+        w = pp_weights(variant, False)
+        g = case(f"pp-gnn {variant}", "pp-gnn", {**common, "variant": variant}, w, lambda w, v=variant: pp(w, v))
+        local_by_hand(w, g, variant)
+    case("pp-gnn linear", "pp-gnn", {**common, "linear": True}, pp_weights("full", True), pp)
+    for name, extra, penalty in [
+        ("pp-gnn reg", {"reg": 0.5}, lambda w: 0.5 * boundary(w)),
+        ("pp-gnn reg without gap", {"reg": 0.5, "reg-gap": False}, lambda w: 0.5 * boundary(w, gap=False)),
+    ]:
+        case(name, "pp-gnn", {**common, **extra}, pp_weights("full", False), pp, penalty)
+
+
+# ---- checks by hand ----
+
+
+def upstream(logits):
+    """The gradient of the loss by the logits: (softmax - one-hot) / training nodes, zero elsewhere."""
+    g = torch.zeros(N, C)
+    g[train] = (torch.softmax(logits[train], 1) - torch.nn.functional.one_hot(labels[train], C)) / len(TRAIN)
+    return g
+
+
+def same(a, b, what, tolerance=1e-12):
+    assert (a - b).abs().max() < tolerance, (what, (a - b).abs().max())
+
+
+def by_hand(g):
+    up = upstream(lr(layers("lin", F, C)))
+    same(g["lin.weight"], x.T @ up, "lr weight")
+    same(g["lin.bias"], up.sum(0), "lr bias")
+
+
+def gamma_by_hand(w, g):
+    up = upstream(gpr(w))
+    powers = torch.stack([(up * (torch.matrix_power(S, k) @ mlp(w))).sum() for k in range(5)])
+    same(g["gamma"], powers, "gamma")
+
+
+def local_by_hand(w, g, variant):
+    up, z, eta = upstream(pp(w, variant)), base(w), 1.0 if variant in ("low", "high") else 0.3
+    for side in sides(variant):
+        pairs = kept(side)
+        u = torch.tensor(VECTORS[:, pairs])
+        a = ((u.T @ up) * (u.T @ z)).sum(1)
+        lam = torch.tensor(VALUES[pairs])
+        for b in range(2):
+            own = slice(2 * b, 2 * b + 2)
+            expected = torch.stack([eta * (lam[own] ** j * a[own]).sum() for j in range(3)])
+            same(g[f"gamma-{side}"][b], expected, f"gamma-{side}")
+
+
+def spectrum_is_well_cut():
+    """No repeated eigenvalue is cut by a bin or by the selection, so that any eigenvectors give the same logits."""
+    for cut in (2, K_SIDE, N - K_SIDE, N - 2):
+        assert VALUES[cut - 1] - VALUES[cut] > 1e-3, (cut, VALUES)
+
+
+def invariants():
+    w = layers("lin", F, D, C)
+    h, zeros = mlp(w), torch.zeros(5)
+    # 2: GPR-GNN with the coefficients of PageRank is APPNP.
+    gamma = torch.tensor([0.2 * 0.8**k for k in range(4)] + [0.8**4])
+    same(gpr({**w, "gamma": gamma}), appnp(w, 4, 0.2), "GPR-GNN and APPNP")
+    # 3: one power of the operator is SGC, power 0 is the perceptron.
+    last, first = zeros.clone(), zeros.clone()
+    last[4] = first[0] = 1
+    linear = lr(layers("lin", F, C))
+    same(polynomial(last, linear), torch.matrix_power(S, 4) @ linear, "SGC")
+    same(gpr({**w, "gamma": first}), h, "MLP")
+    # 5: the whole spectrum with one polynomial everywhere is that polynomial of the operator.
+    row = torch.tensor([0.4, -0.3, 0.8])
+    every = {**w, "gamma": zeros, "gamma-low": row.repeat(2, 1), "gamma-high": row.repeat(2, 1)}
+    same(pp(every, eta=1.0, k=N // 2), polynomial(row, h), "whole spectrum", 1e-8)
+    # 6: without a local part, GPR-GNN remains.
+    with_local = pp_weights("full", False)
+    same(pp(with_local, eta=0.0), gpr(with_local), "eta = 0")
+    none = {**with_local, "gamma-low": torch.zeros(2, 3), "gamma-high": torch.zeros(2, 3)}
+    same(pp(none, eta=0.3), 0.7 * gpr(with_local), "no local coefficients")
+    # 9: Bernstein polynomials sum to 1, reproduce the line, and Horner's form agrees.
+    same(bernstein(torch.ones(5), h), h, "theta = 1")
+    same(bernstein(torch.arange(5) / 4, h), (torch.eye(N) - S0) @ h / 2, "theta = k / K")
+    theta = torch.tensor([0.5, 0.0, 1.2, 0.3, 0.9])
+    powers = [h]
+    for _ in range(4):
+        powers.append(powers[-1] + S0 @ powers[-1])
+    c = [theta[k] * comb(4, k) / 16 for k in range(5)]
+    horner = c[4] * powers[0]
+    for k in (3, 2, 1, 0):
+        horner = c[k] * powers[4 - k] + horner - S0 @ horner
+    same(horner, bernstein(theta, h), "Horner")
+    # 8, in part: bins that agree cost nothing.
+    flat = {"gamma-low": torch.tensor([[2.0, 0, 0]] * 2), "gamma-high": torch.tensor([[2.0, 0, 0]] * 2)}
+    same(boundary(flat), torch.tensor(0.0), "a constant costs nothing")
+
+
+def text(value, indent=0):
+    """JSON with a line for every list of numbers."""
+    pad = "  " * (indent + 1)
+    if isinstance(value, dict) and "shape" not in value:
+        rows = [f"{pad}{json.dumps(k)}: {text(v, indent + 1)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(rows) + "\n" + "  " * indent + "}" if rows else "{}"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(pad + text(v, indent + 1) for v in value) + "\n" + "  " * indent + "]"
+    return json.dumps(value)
+
+
+def main():
+    spectrum_is_well_cut()
+    invariants()
+    cases()
+    spectrum = {}
+    for side in ("low", "high"):
+        pairs = kept(side)
+        spectrum[side] = {"values": VALUES[pairs].tolist(), "vectors": tensor(torch.tensor(VECTORS[:, pairs].T))}
+    graph = {
+        "about": "undirected edges; eigenpairs with self-loops, pairs x nodes, descending on both sides; two a bin",
+        "nodes": N, "classes": C, "edges": [list(e) for e in EDGES],
+        "features": tensor(x),
+        "labels": LABELS, "train": TRAIN, "spectrum": spectrum,
+    }
+    optimiser = {"lr": LR, "weight-decay": DECAY, "beta1": BETA1, "beta2": BETA2, "epsilon": EPSILON}
+    path = Path(__file__).with_name("models.json")
+    written = {"made-by": "tests/science/models.py", "graph": graph, "optimiser": optimiser, "cases": CASES}
+    path.write_text(text(written) + "\n")
+    for c in CASES:
+        print(f"{c['name']:<24} loss {c['loss']:.6f}  weights {sum(len(t['values']) for t in c['weights'].values())}")
+
+
+if __name__ == "__main__":
+    main()
