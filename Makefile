@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-load bench-evd kill-loop lapack clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-load bench-evd bench-train kill-loop lapack clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -33,6 +33,11 @@ PEERS ?= ../shared/bench
 bench-evd: ## Time eigenpairs against SciPy and NumPy (PEERS: the folder of peer_eigsh.py), and of generated graphs
 	test -x target/peers/bin/python || { python3 -m venv target/peers && target/peers/bin/pip install --quiet numpy scipy; }
 	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --bench evd
+
+bench-train: ## Time training against PyTorch (PEERS: the folder of peer_torch.py), and against what the machine can do
+	test -x target/peers/bin/python || python3 -m venv target/peers
+	target/peers/bin/python -c 'import torch, scipy' 2>/dev/null || target/peers/bin/pip install --quiet numpy scipy torch
+	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --bench train
 
 kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture

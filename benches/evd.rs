@@ -8,7 +8,9 @@
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a program for people, not a part of the product")]
 
-use std::path::{Path, PathBuf};
+mod support;
+
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -18,6 +20,7 @@ use ppgnn_stages::math::csr::Csr;
 use ppgnn_stages::math::eigen::{Ends, Request, Solver, Unwatched, ends, quality};
 use ppgnn_stages::math::random::Stream;
 use serde_json::Value;
+use support::{Made, data, repeat, said, threads};
 
 /// Data set, its folder, pairs a side, and whether the peer is dense.
 const REAL: [(&str, &str, usize, bool); 6] = [
@@ -58,28 +61,14 @@ fn main() {
     }
 }
 
-fn setting(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-fn threads() -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    setting("PPGNN_THREADS").and_then(|t| t.parse().ok()).unwrap_or_else(cores)
-}
-
-fn repeat() -> usize {
-    setting("PPGNN_REPEAT").and_then(|t| t.parse().ok()).unwrap_or(3)
-}
-
 fn real(named: &[&str]) {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let data = setting("PPGNN_DATA_DIR").map_or_else(|| here.join("../shared/data"), PathBuf::from);
+    let data = data();
     println!(
         "\n{:<10} {:>6} {:>5} {:>8} {:>9} {:>9}   {:<6} {:>8} {:>9} {:>9} {:>7}",
         "graph", "nodes", "k", "ours s", "residual", "overlap", "peer", "theirs s", "residual", "overlap", "ratio"
     );
     for (name, folder, k, dense) in REAL.into_iter().filter(|(name, ..)| named.is_empty() || named.contains(name)) {
-        let Some(matrix) = operator(name, &data) else {
+        let Some(matrix) = operator(name) else {
             println!("{name:<10} is not in {}", data.display());
             continue;
         };
@@ -116,30 +105,19 @@ fn timed(matrix: &Csr, k: usize) -> (f64, Ends) {
     (begun.elapsed().as_secs_f64(), found)
 }
 
-/// What `normalize` makes of a data set, by way of the program; `None` if its data is not here.
-fn operator(name: &str, data: &Path) -> Option<Csr> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let pipeline = format!(
-        "ppgnn: 1\nname: bench\nstages:\n  load: {{ params: {{ dataset: {name} }} }}\n  normalize: {{ inputs: {{ graph: load }} }}\n"
-    );
-    std::fs::write(folder.path().join("bench.yaml"), pipeline).expect("a file");
-    let run = Command::new(env!("CARGO_BIN_EXE_ppgnn"))
-        .current_dir(folder.path())
-        .args(["run", "bench.yaml", "--artifacts", "store", "--data-dir"])
-        .arg(data.canonicalize().ok()?)
-        .output()
-        .expect("the program");
-    run.status.success().then_some(())?;
-    let made = std::fs::read_dir(folder.path().join("store/objects/normalize")).ok()?.next()?.ok()?;
-    Operator::load(&made.path()).ok().map(|operator| operator.matrix)
+/// What `normalize` makes of a data set; `None` if its data is not here.
+fn operator(name: &str) -> Option<Csr> {
+    let load = format!("load: {{ params: {{ dataset: {name} }} }}");
+    let made = Made::of(&[&load, "normalize: { inputs: { graph: load } }"])?;
+    Operator::load(&made.folder("normalize")).ok().map(|operator| operator.matrix)
 }
 
 /// Runs the peer once, and returns the line of JSON that it prints.
 fn peer(data: &Path, k: usize, dense: bool) -> Option<Value> {
-    let mut command = Command::new(setting("PPGNN_PYTHON")?);
-    command.arg(Path::new(&setting("PPGNN_PEERS")?).join("peer_eigsh.py")).arg(data).args(["--k", &k.to_string()]);
+    let mut command = support::peer("peer_eigsh.py")?;
+    command.arg(data).args(["--k", &k.to_string()]);
     command.args(dense.then_some("--dense")).env("OPENBLAS_NUM_THREADS", threads().to_string());
-    serde_json::from_slice(&command.output().ok()?.stdout).ok()
+    said(&mut command)
 }
 
 /// Decomposes a generated graph once and prints a line about it.
