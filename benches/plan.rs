@@ -34,6 +34,7 @@ fn main() {
         let around = Surroundings {
             stages: ppgnn_stages::STAGES,
             profile: ppgnn_stages::profile::numeric_profile(),
+            device_profile: ppgnn_stages::profile::numeric_profile(),
             digest: &|_| Ok(String::new()),
         };
         let (mut best, mut best_states, mut planned) = (f64::INFINITY, f64::INFINITY, 0);

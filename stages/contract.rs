@@ -57,6 +57,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
+use crate::device::Device;
 use crate::params::{self, Checked, Params, Problem, Variant};
 
 /// One kind of computation a pipeline can contain.
@@ -75,6 +76,8 @@ pub trait Stage: 'static {
     const CHOICE: Option<Choice> = None;
     /// The parameter whose smaller values ask for a slice of what a larger one gives.
     const SHARED: Option<Shared> = None;
+    /// Whether the stage computes on [`Job::device`]; its key then says on what. Others always use the processor.
+    const ON_DEVICE: bool = false;
     /// Parameters as written by a person.
     type Params: Params;
     /// What the stage produces.
@@ -189,6 +192,8 @@ pub struct StageDef {
     pub choice: Option<Choice>,
     /// The parameter whose smaller values ask for a slice, if it has one.
     pub shared: Option<Shared>,
+    /// Whether it computes on [`Job::device`].
+    pub on_device: bool,
     own_schema: fn() -> &'static Value,
     parse: fn(Map<String, Value>) -> Result<Value, Vec<Problem>>,
     run: fn(&Checked, &Job, &Path) -> Result<(), StageError>,
@@ -205,6 +210,7 @@ impl StageDef {
             output: S::Output::KIND,
             choice: S::CHOICE,
             shared: S::SHARED,
+            on_device: S::ON_DEVICE,
             own_schema: params::schema::<S::Params>,
             parse: params::parse::<S::Params>,
             run: run_and_save::<S>,
@@ -267,6 +273,8 @@ pub struct Job<'a> {
     pub inputs: &'a [InputDir],
     /// How many threads the stage may use.
     pub threads: usize,
+    /// What to compute on, for a stage that says [`Stage::ON_DEVICE`]; such a stage has a card for itself.
+    pub device: Device,
     /// Where progress goes.
     pub progress: &'a dyn ProgressSink,
     /// Set when the stage should give up.
@@ -284,9 +292,10 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// A job outside a run: one thread, no inputs, nobody to report to, nothing to go on from.
+    /// A job outside a run: one thread of the processor, no inputs, nobody to report to, nothing to go on from.
     pub fn alone(cancel: &'a AtomicBool) -> Self {
-        Self { inputs: &[], threads: 1, progress: &Quiet, cancel, scratch: None, variant: &Value::Null }
+        let (device, variant) = (Device::Cpu, &Value::Null);
+        Self { inputs: &[], threads: 1, device, progress: &Quiet, cancel, scratch: None, variant }
     }
 
     /// Loads the artifact in a slot that takes one.

@@ -6,6 +6,7 @@
 pub mod checkpoint;
 pub mod contract;
 pub mod datasets;
+pub mod device;
 pub mod evaluate;
 pub mod evd;
 pub mod featurize;

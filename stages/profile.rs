@@ -1,6 +1,6 @@
 //! The numeric profile: what decides the bytes of a result besides parameters and inputs.
 //!
-//! Precision and backend; architecture and C library (its `exp` and `ln`); and the instruction set, because candle's
+//! Precision and backend (the processor or CUDA, whichever card); architecture and C library (its `exp` and `ln`); and the instruction set, because candle's
 //! `gemm` and faer choose their kernels at run time. They ask for different features, so each of them is asked here
 //! as it asks the processor:
 //!
@@ -14,11 +14,19 @@
 
 use std::sync::LazyLock;
 
+use crate::device::Backend;
+
 /// Returns the numeric profile of this build on this machine, such as `cpu-f32-x86_64-gnu-avx512`.
 pub fn numeric_profile() -> String {
-    static PROFILE: LazyLock<String> =
-        LazyLock::new(|| format!("cpu-f32-{}-{}-{}", std::env::consts::ARCH, platform(), instruction_set()));
-    PROFILE.clone()
+    numeric_profile_on(Backend::Cpu)
+}
+
+/// Returns the numeric profile of stages that compute on `backend`. The processor is in it either way: it prepares what
+/// a card works on.
+pub fn numeric_profile_on(backend: Backend) -> String {
+    static HOST: LazyLock<String> =
+        LazyLock::new(|| format!("{}-{}-{}", std::env::consts::ARCH, platform(), instruction_set()));
+    format!("{backend}-f32-{}", *HOST)
 }
 
 fn platform() -> &'static str {

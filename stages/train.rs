@@ -123,6 +123,7 @@ impl Stage for Train {
         Slot::optional("spectrum", Kind("spectrum")),
     ];
     const CHOICE: Option<Choice> = Some(Choice { param: "model", rows: models::variants });
+    const ON_DEVICE: bool = true;
     type Params = Params;
     type Output = Trained;
 

@@ -88,6 +88,7 @@ fn build(pipeline: &Pipeline) -> Result<Plan, Failure> {
     let around = Surroundings {
         stages: ppgnn_stages::STAGES,
         profile: String::new(),
+        device_profile: String::new(),
         digest: &|path| Ok(path.display().to_string()),
     };
     Ok(plan::build(pipeline, &around)?)
@@ -97,7 +98,7 @@ fn build(pipeline: &Pipeline) -> Result<Plan, Failure> {
 fn look(args: &Args, pipeline: &Pipeline) -> Result<Findings, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
-    let plan = match plan::build(pipeline, &surroundings(&digest)) {
+    let plan = match plan::build(pipeline, &surroundings(&digest, args.pipeline.wish(&pipeline.device))) {
         Ok(plan) => plan,
         Err(error) if error.is_data() => {
             for problem in &error.problems {

@@ -90,6 +90,9 @@ fn of_stage(def: &StageDef) -> Item {
         let param = shared.param;
         details.push(format!("of several values of `{param}` the largest is computed, the others are slices of it"));
     }
+    if def.on_device {
+        details.push("computes on what `--device` names".to_owned());
+    }
     Item {
         name: def.name.into(),
         about: def.about.into(),

@@ -8,6 +8,7 @@ mod check;
 mod completions;
 mod dag;
 mod data;
+mod device;
 pub mod exit;
 mod failure;
 mod list;
@@ -34,7 +35,7 @@ use failure::Failure;
 /// Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 pipeline invalid; 4 data or result missing or changed; 5 a stage
 /// failed; 7 the artifact store cannot be used; 130 interrupted.
 #[derive(Parser)]
-#[command(name = "ppgnn", version, max_term_width = 110)]
+#[command(name = "ppgnn", version = device::VERSION, max_term_width = 110)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

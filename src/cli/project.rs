@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use ppgnn_stages::profile;
+
 use crate::catalogue::{self, Catalogue, DataFolder};
-use crate::pipeline::{Overrides, Pipeline};
+use crate::pipeline::{DeviceWish, Overrides, Pipeline};
 use crate::plan::{self, FileDigests, Plan, Surroundings};
 use crate::store::Store;
 
+use super::device;
 use super::failure::Failure;
 
 /// Where data is, and what is known of it.
@@ -38,6 +41,11 @@ pub struct PipelineArgs {
     /// Set a value, such as `train.lr=0.05` or `datasets.mine.nodes=500`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = setting)]
     pub set: Vec<String>,
+    /// What `train` computes on: `cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` for all cards, or `auto` for all
+    /// cards if there are any, else the processor (default: `device` of the file, else `cpu`, so that keys do not depend
+    /// on the machine)
+    #[arg(long, value_name = "DEVICE", value_parser = str::parse::<DeviceWish>)]
+    pub device: Option<DeviceWish>,
     #[command(flatten)]
     pub data: DataArgs,
 }
@@ -61,12 +69,17 @@ impl PipelineArgs {
     pub fn plan(&self) -> Result<Plan, Failure> {
         let digests = FileDigests::default();
         let digest = |path: &Path| digests.digest(path);
-        let around = surroundings(&digest);
         let pipeline = tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline())?;
+        let around = surroundings(&digest, self.wish(&pipeline.device));
         let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
             .in_scope(|| plan::build(&pipeline, &around))?;
-        tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, "planned");
+        tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, device = around.device_profile, "planned");
         Ok(plan)
+    }
+
+    /// The device to use, given what the file says: the command line wins.
+    pub fn wish<'w>(&'w self, of_file: &'w DeviceWish) -> &'w DeviceWish {
+        self.device.as_ref().unwrap_or(of_file)
     }
 
     /// The arguments as a person would type them again, for hints.
@@ -74,6 +87,9 @@ impl PipelineArgs {
         let mut words = self.file.display().to_string();
         if let Some(profile) = &self.profile {
             words.push_str(&format!(" --profile {profile}"));
+        }
+        if let Some(device) = &self.device {
+            words.push_str(&format!(" --device {device}"));
         }
         for set in &self.set {
             words.push_str(&format!(" --set {set}"));
@@ -103,8 +119,13 @@ impl StoreArgs {
 }
 
 /// What plans depend on beside the pipeline, on this machine.
-pub fn surroundings(digest: Digest<'_>) -> Surroundings<'_> {
-    Surroundings { stages: ppgnn_stages::STAGES, profile: ppgnn_stages::profile::numeric_profile(), digest }
+pub fn surroundings<'d>(digest: Digest<'d>, device: &DeviceWish) -> Surroundings<'d> {
+    Surroundings {
+        stages: ppgnn_stages::STAGES,
+        profile: profile::numeric_profile(),
+        device_profile: profile::numeric_profile_on(device::backend(device)),
+        digest,
+    }
 }
 
 /// Returns the content digest of a file.

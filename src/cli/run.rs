@@ -7,7 +7,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::project::{PipelineArgs, StoreArgs};
 use super::table::{self, Format};
-use super::{exit, note, plan as plan_command, print, print_json, targets};
+use super::{device, exit, note, plan as plan_command, print, print_json, targets};
 use crate::plan::{NodeId, Plan};
 use crate::report::{JsonLines, Style, Tee, Terminal};
 use crate::run::{FailureKind, NodeState, RunOptions, RunReport, demand, execute};
@@ -15,7 +15,8 @@ use crate::store::{ArtifactRef, PublishedRun, PublishedTable, Store};
 
 /// Compute what is not there yet, publish the tables and print them
 ///
-/// Nodes that are in the store are reused. Independent nodes run side by side within the budget of -j cores. A node
+/// Nodes that are in the store are reused. Independent nodes run side by side within the budget of -j cores; with cards
+/// (--device), each takes one training at a time. A node
 /// that fails stops only what depends on it, unless --fail-fast is given. Ctrl-C stops cleanly; what has finished is
 /// kept. Tables are published under <artifacts>/results/<pipeline>/ and printed to stdout.
 #[derive(clap::Args)]
@@ -61,6 +62,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     if args.dry_run {
         return plan_command::show(&plan, &args.store.look()?, &wanted, &force, args.json);
     }
+    let cards = device::cards(args.pipeline.wish(&plan.device))?;
     let store = args.store.open()?;
     verify_data(&plan, &store, &wanted, &force, &args.pipeline)?;
     check_references(&plan)?;
@@ -73,6 +75,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let options = RunOptions {
         targets: wanted.clone(),
         cores: args.jobs.map_or(machine, usize::from),
+        cards,
         fail_fast: args.fail_fast,
         force,
         cancel,
@@ -142,7 +145,9 @@ pub(super) fn check_references(plan: &Plan) -> Result<(), Failure> {
 
 /// Publishes and prints every table that was asked for and is in the store. Returns the published files.
 fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result<Vec<String>, Failure> {
-    let mut run = PublishedRun { overrides: args.pipeline.set.clone(), ..PublishedRun::default() };
+    let overrides = overrides(plan, &args.pipeline);
+    let folder = beside(plan, &overrides);
+    let mut run = PublishedRun { overrides, ..PublishedRun::default() };
     let mut printed = Vec::new();
     for named in plan.tables.iter().filter(|t| wanted.contains(&t.node)) {
         let node = plan.node(named.node);
@@ -165,7 +170,7 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
         return Ok(Vec::new());
     }
     let names: Vec<String> = run.tables.iter().flat_map(|t| t.files.iter().map(|(name, _)| name.clone())).collect();
-    let folder = store.publish(&plan.pipeline, beside(plan, &args.pipeline.set).as_deref(), run)?;
+    let folder = store.publish(&plan.pipeline, folder.as_deref(), run)?;
     if !args.json {
         print(&printed.join("\n"))?;
     }
@@ -175,10 +180,17 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
     Ok(names.iter().map(|n| folder.join(n).display().to_string()).collect())
 }
 
+/// What the command line changes in the results: a device that computes otherwise than the file's, and `--set` options.
+fn overrides(plan: &Plan, args: &PipelineArgs) -> Vec<String> {
+    let (asked, of_file) = (device::backend(args.wish(&plan.device)), device::backend(&plan.device));
+    let device = (asked != of_file).then(|| format!("device={asked}"));
+    device.into_iter().chain(args.set.iter().cloned()).collect()
+}
+
 /// The folder beside the pipeline's own results for a run that was changed on the command line: named by profile and
-/// `--set` options, so that it never takes the place of what the file alone gives.
-fn beside(plan: &Plan, set: &[String]) -> Option<String> {
-    let words: Vec<&str> = plan.profile.iter().map(String::as_str).chain(set.iter().map(String::as_str)).collect();
+/// overrides, so that it never takes the place of what the file alone gives.
+fn beside(plan: &Plan, overrides: &[String]) -> Option<String> {
+    let words: Vec<&str> = plan.profile.iter().chain(overrides).map(String::as_str).collect();
     if words.is_empty() {
         return None;
     }

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use ppgnn_stages::params::{describe, list, nearest_help};
 use serde_json::Value;
 
+use super::device::DeviceWish;
 use super::document::Setting;
 use super::problem::Problems;
 use super::source::Span;
@@ -29,6 +30,8 @@ pub struct PipelineFile {
     pub name: String,
     /// What happens where data is not here.
     pub absent: AbsentData,
+    /// What stages that compute on a device should use.
+    pub device: DeviceWish,
     /// Data sets by name: parameters of `load`.
     pub datasets: Vec<(Key, Node)>,
     /// Stages by name.
@@ -122,8 +125,19 @@ pub struct TableEntry {
 
 /// Reads the merged document.
 pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
-    let known =
-        ["ppgnn", "name", "about", "extends", "absent-data", "datasets", "stages", "sweep", "tables", "profiles"];
+    let known = [
+        "ppgnn",
+        "name",
+        "about",
+        "extends",
+        "absent-data",
+        "device",
+        "datasets",
+        "stages",
+        "sweep",
+        "tables",
+        "profiles",
+    ];
     let mut file = PipelineFile::default();
     let mut reader = Reader { problems };
     reader.only(root, &known, "a pipeline file");
@@ -143,6 +157,9 @@ pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
             AbsentData::Fail
         }
     };
+    if let Some(device) = root.get("device") {
+        file.device = reader.device(device);
+    }
     file.datasets = reader.map(root.get("datasets")).to_vec();
     for (_, node) in &file.datasets {
         reader.map(Some(node));
@@ -204,6 +221,17 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    fn device(&mut self, node: &Node) -> DeviceWish {
+        let Value::String(text) = node.value() else {
+            self.expected(node, DeviceWish::EXPECTED);
+            return DeviceWish::default();
+        };
+        text.parse().unwrap_or_else(|why: String| {
+            self.problems.add(&node.span, format!("`{text}` is no device: {why}"), None);
+            DeviceWish::default()
+        })
     }
 
     /// One text or a list of texts.

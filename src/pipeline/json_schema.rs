@@ -3,6 +3,7 @@
 use ppgnn_stages::contract::StageDef;
 use serde_json::{Map, Value, json};
 
+use super::device::DeviceWish;
 use super::document::FORMAT;
 
 /// Returns the schema of a pipeline file that uses `stages`.
@@ -47,6 +48,11 @@ pub fn json_schema(stages: &'static [StageDef]) -> Value {
             "absent-data": {
                 "enum": ["fail", "skip"],
                 "description": "Where data of a known data set is not here: run nothing, or run the rest and say so in the tables",
+            },
+            "device": {
+                "type": "string",
+                "pattern": DeviceWish::PATTERN,
+                "description": "What `train` computes on: cpu (the default), cuda:N, several such as cuda:0,cuda:1, cuda for all cards, or auto",
             },
             "extends": {"type": "string", "description": "Path of one other file that this one is laid on"},
             "datasets": {

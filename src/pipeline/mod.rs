@@ -2,6 +2,7 @@
 
 mod axes;
 mod datasets;
+mod device;
 mod document;
 mod file;
 mod json_schema;
@@ -12,6 +13,7 @@ mod yaml;
 
 pub use axes::{Axis, Sweep, holds};
 pub use datasets::{DATASET_PARAM, DATASET_STAGE, Datasets, Known, KnownDatasets, Nothing};
+pub use device::DeviceWish;
 pub use document::{FORMAT, Overrides, Setting, check_format};
 pub use file::{AbsentData, AxisValue, TableEntry};
 pub use json_schema::json_schema;

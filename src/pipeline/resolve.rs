@@ -11,6 +11,7 @@ use ppgnn_stages::params::{list, nearest_help};
 
 use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};
+use super::device::DeviceWish;
 use super::document::{self, Document, Overrides, Setting};
 use super::file::{self, AbsentData, StageEntry, TableEntry};
 use super::problem::{PipelineError, Problems};
@@ -42,6 +43,8 @@ pub struct Pipeline {
     pub datasets: Datasets,
     /// What happens where data is not here.
     pub absent: AbsentData,
+    /// What stages that compute on a device should use, unless the command line says otherwise.
+    pub device: DeviceWish,
     /// Stages, inputs before the stages that need them.
     pub stages: Vec<StageUse>,
     /// The sweep.
@@ -120,6 +123,7 @@ impl Pipeline {
             profiles: document.profiles,
             datasets,
             absent: file.absent,
+            device: file.device,
             stages: uses,
             sweep,
             forced: document.forced,

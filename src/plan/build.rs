@@ -25,6 +25,8 @@ pub struct Surroundings<'a> {
     pub stages: &'static [StageDef],
     /// Precision, backend and instruction set.
     pub profile: String,
+    /// The same for stages that compute on a device.
+    pub device_profile: String,
     /// Returns the content digest of a file outside the store.
     pub digest: &'a dyn Fn(&Path) -> std::io::Result<String>,
 }
@@ -61,6 +63,7 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
     let mut plan = Plan {
         pipeline: pipeline.name.clone(),
         profile: pipeline.profile.clone(),
+        device: pipeline.device.clone(),
         nodes,
         tables,
         absent: absent.into_iter().map(|(absence, _)| absence).collect(),
@@ -190,13 +193,15 @@ impl<'b> Builder<'b> {
         params: Map<String, Value>,
         inputs: Vec<Edge>,
     ) -> NodeId {
+        let around = self.around;
+        let profile = if stage.on_device { &around.device_profile } else { &around.profile };
         let ingredients = KeyInputs {
             stage: stage.name.to_owned(),
             version: stage.version,
             variant: checked.variant().map(|(name, version)| KeyVariant { name: name.to_owned(), version }),
             params,
             inputs: key_inputs(&inputs, &self.nodes),
-            profile: self.around.profile.clone(),
+            profile: profile.clone(),
         };
         let key = ingredients.key();
         if let Some(there) = self.by_key.get(&key) {

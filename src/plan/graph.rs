@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use ppgnn_stages::contract::StageDef;
 use ppgnn_stages::params::Checked;
 
+use crate::pipeline::DeviceWish;
+
 use super::key::{ArtifactKey, KeyInput, KeyInputs};
 
 /// Position of a node in its plan.
@@ -112,6 +114,8 @@ pub struct Plan {
     pub pipeline: String,
     /// Name of the profile, if one was chosen.
     pub profile: Option<String>,
+    /// What the file asks stages that compute on a device to use.
+    pub device: DeviceWish,
     /// The nodes; an edge only points to an earlier one.
     pub nodes: Vec<Node>,
     /// The tables.

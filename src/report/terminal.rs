@@ -318,7 +318,12 @@ mod tests {
             Event::NodeCached { node: "evd/cora".into(), key: key("3"), saved_seconds: 41.2 },
             Event::NodeCached { node: "split/cora".into(), key: key("4"), saved_seconds: 0.1 },
             Event::NodeCached { node: "split/texas".into(), key: key("5"), saved_seconds: 0.1 },
-            Event::NodeStarted { node: "train/cora/PP-GNN".into(), key: key("a"), threads: 1 },
+            Event::NodeStarted {
+                node: "train/cora/PP-GNN".into(),
+                key: key("a"),
+                threads: 1,
+                device: ppgnn_stages::device::Device::Cpu,
+            },
             Event::NodeFinished {
                 node: "train/cora/PP-GNN".into(),
                 key: key("a"),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ppgnn_stages::contract::Progress;
+use ppgnn_stages::device::Device;
 use serde::Serialize;
 
 use crate::plan::{ArtifactKey, Node};
@@ -43,6 +44,8 @@ pub enum Event {
         key: ArtifactKey,
         /// Threads it may use.
         threads: usize,
+        /// What it computes on.
+        device: Device,
     },
     /// A node reports how far it has come.
     NodeProgress {

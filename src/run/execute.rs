@@ -24,6 +24,8 @@ pub struct RunOptions<'a> {
     pub targets: Vec<NodeId>,
     /// How many cores may be busy at a time.
     pub cores: usize,
+    /// Cards for nodes that compute on a device, each for one node at a time; none means the processor.
+    pub cards: Vec<usize>,
     /// Whether the first failure ends the run.
     pub fail_fast: bool,
     /// Nodes to compute even if they are in the store.
@@ -76,7 +78,7 @@ pub fn execute(
     let mut run = Run {
         work: &work,
         options,
-        schedule: Schedule::new(plan, &options.targets, &options.force, options.cores),
+        schedule: Schedule::new(plan, &options.targets, &options.force, options.cores, &options.cards),
         saved: vec![0.0; plan.nodes.len()],
         waited: vec![false; plan.nodes.len()],
         failures: Vec::new(),
@@ -146,7 +148,7 @@ impl<'r> Run<'r> {
             // A panic outside of a stage, such as in an event sink, must not leave the run waiting forever.
             let outcome = catch_unwind(AssertUnwindSafe(|| match start {
                 Start::Check(id) => work.check(id),
-                Start::Compute { id, threads, forced } => work.compute(id, threads, forced),
+                Start::Compute { id, place, forced } => work.compute(id, place, forced),
             }));
             let outcome = outcome
                 .unwrap_or_else(|payload| Outcome::Failed(panic_failure("engine", &panic_text(payload.as_ref()))));

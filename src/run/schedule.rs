@@ -8,10 +8,15 @@
 //!                    └───────────────────┘                            an input was lost
 //! ```
 //!
+//! Cores come out of one budget. Where there are cards, a node that computes on a device has one of them for itself, and one
+//! core to feed it.
+//!
 //! A forced node skips `Checking`. A node that needs a failed one is `Skipped`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+
+use ppgnn_stages::device::Device;
 
 use crate::plan::{NodeId, Plan};
 
@@ -50,7 +55,14 @@ pub(super) enum Start {
     /// Look a node up.
     Check(NodeId),
     /// Compute a node.
-    Compute { id: NodeId, threads: usize, forced: bool },
+    Compute { id: NodeId, place: Place, forced: bool },
+}
+
+/// What a computation has for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) threads: usize,
+    pub(super) device: Device,
 }
 
 struct Wait {
@@ -66,16 +78,19 @@ pub(super) struct Schedule<'p> {
     losses: Vec<u8>,
     to_check: BTreeSet<NodeId>,
     ready: BTreeSet<NodeId>,
+    ready_for_card: BTreeSet<NodeId>,
     waiting: BTreeMap<NodeId, Wait>,
     newly_skipped: Vec<(NodeId, NodeId)>,
     checks_running: usize,
     computing: usize,
     free: usize,
+    with_cards: bool,
+    free_cards: BTreeSet<usize>,
     stopped: bool,
 }
 
 impl<'p> Schedule<'p> {
-    pub(super) fn new(plan: &'p Plan, targets: &[NodeId], force: &[NodeId], cores: usize) -> Self {
+    pub(super) fn new(plan: &'p Plan, targets: &[NodeId], force: &[NodeId], cores: usize, cards: &[usize]) -> Self {
         let mut dependants = vec![Vec::new(); plan.nodes.len()];
         for (id, node) in plan.iter() {
             node.inputs.iter().for_each(|edge| dependants[edge.node.0].push(id));
@@ -88,11 +103,14 @@ impl<'p> Schedule<'p> {
             losses: vec![0; plan.nodes.len()],
             to_check: BTreeSet::new(),
             ready: BTreeSet::new(),
+            ready_for_card: BTreeSet::new(),
             waiting: BTreeMap::new(),
             newly_skipped: Vec::new(),
             checks_running: 0,
             computing: 0,
             free: cores.max(1),
+            with_cards: !cards.is_empty(),
+            free_cards: cards.iter().copied().collect(),
             stopped: false,
         };
         for id in force {
@@ -120,24 +138,37 @@ impl<'p> Schedule<'p> {
         if self.checks_running > 0 {
             return None;
         }
+        if let Some(card) = self.free_cards.first().copied()
+            && let Some(id) = self.ready_for_card.pop_first()
+        {
+            self.free_cards.remove(&card);
+            return Some(self.compute(id, Place { threads: 1, device: Device::Cuda(card) }));
+        }
         let threads = (self.free / self.ready.len().max(1)).max(1);
         let id = self.ready.pop_first()?;
-        self.states[id.0] = State::Running;
-        self.free -= threads;
-        self.computing += 1;
-        Some(Start::Compute { id, threads, forced: self.forced[id.0] })
+        Some(self.compute(id, Place { threads, device: Device::Cpu }))
     }
 
-    /// Takes back the cores of something that was started.
+    fn compute(&mut self, id: NodeId, place: Place) -> Start {
+        self.states[id.0] = State::Running;
+        self.free -= place.threads;
+        self.computing += 1;
+        Start::Compute { id, place, forced: self.forced[id.0] }
+    }
+
+    /// Takes back the cores and the card of something that was started.
     pub(super) fn ended(&mut self, start: Start) {
         match start {
             Start::Check(_) => {
                 self.checks_running -= 1;
                 self.free += 1;
             }
-            Start::Compute { threads, .. } => {
+            Start::Compute { place, .. } => {
                 self.computing -= 1;
-                self.free += threads;
+                self.free += place.threads;
+                if let Device::Cuda(card) = place.device {
+                    self.free_cards.insert(card);
+                }
             }
         }
     }
@@ -299,7 +330,8 @@ impl<'p> Schedule<'p> {
             self.settle_dependants(id);
         } else if inputs().all(|input| self.is_present(input)) {
             self.states[id.0] = State::Ready;
-            self.ready.insert(id);
+            let for_card = self.with_cards && self.plan.node(id).stage.on_device;
+            if for_card { &mut self.ready_for_card } else { &mut self.ready }.insert(id);
         }
     }
 }

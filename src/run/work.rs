@@ -17,6 +17,7 @@ use crate::store::{
 };
 
 use super::event::{Event, EventSink, Failure, FailureKind, label};
+use super::schedule::Place;
 
 /// What a worker needs to know of the run.
 pub(super) struct Work<'a> {
@@ -51,11 +52,11 @@ impl Work<'_> {
     }
 
     /// Computes a node, unless somebody else does or has done so.
-    pub(super) fn compute(&self, id: NodeId, threads: usize, forced: bool) -> Outcome {
-        self.try_compute(id, threads, forced).unwrap_or_else(|error| Outcome::Failed(store_failure(&error)))
+    pub(super) fn compute(&self, id: NodeId, place: Place, forced: bool) -> Outcome {
+        self.try_compute(id, place, forced).unwrap_or_else(|error| Outcome::Failed(store_failure(&error)))
     }
 
-    fn try_compute(&self, id: NodeId, threads: usize, forced: bool) -> Result<Outcome, StoreError> {
+    fn try_compute(&self, id: NodeId, place: Place, forced: bool) -> Result<Outcome, StoreError> {
         let node = self.plan.node(id);
         let Claim::Held(claim) = self.store.claim(&node.key)? else { return Ok(Outcome::Busy) };
         if !forced {
@@ -75,9 +76,10 @@ impl Work<'_> {
         }
         let pending = self.store.begin(&claim)?;
         let (name, key) = label(node);
-        self.sink.event(&Event::NodeStarted { node: name, key, threads });
+        let Place { threads, device } = place;
+        self.sink.event(&Event::NodeStarted { node: name, key, threads, device });
         let begun = Instant::now();
-        let ran = self.run_stage(node, &inputs, threads, &pending);
+        let ran = self.run_stage(node, &inputs, place, &pending);
         let seconds = begun.elapsed().as_secs_f64();
         let measured = match ran {
             Ok(measured) => measured,
@@ -131,10 +133,10 @@ impl Work<'_> {
         &self,
         node: &Node,
         inputs: &[InputDir],
-        threads: usize,
+        Place { threads, device }: Place,
         pending: &Pending,
     ) -> Result<Measured, Problem> {
-        let _span = tracing::info_span!("stage", node = node.name, key = %node.key.short(), threads).entered();
+        let _span = tracing::info_span!("stage", node = node.name, key = %node.key.short(), threads, %device).entered();
         // As much stack as a main thread has: numerical code may recurse.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
         let pool = pool.map_err(|e| Problem::Threads(e.to_string()))?;
@@ -142,6 +144,7 @@ impl Work<'_> {
         let job = Job {
             inputs,
             threads,
+            device,
             progress: &progress,
             cancel: &self.stop,
             variant: &Value::Null,

@@ -83,7 +83,12 @@ fn a_file_that_changes_after_planning_is_refused() {
         Pipeline::load(&project.path("f.yaml"), &Overrides::default(), ppgnn_stages::STAGES, &ppgnn::pipeline::Nothing)
             .unwrap();
     let digests = FileDigests::default();
-    let around = Surroundings { stages: ppgnn_stages::STAGES, profile: "any".into(), digest: &|p| digests.digest(p) };
+    let around = Surroundings {
+        stages: ppgnn_stages::STAGES,
+        profile: "any".into(),
+        device_profile: "any".into(),
+        digest: &|p| digests.digest(p),
+    };
     let plan = build(&pipeline, &around).unwrap();
     // A comment at the end of a zip file changes its digest and nothing else.
     let end = bytes.len();
@@ -92,7 +97,8 @@ fn a_file_that_changes_after_planning_is_refused() {
     project.write("graph.npz", &bytes);
     let store = ppgnn::store::Store::open(&project.path("artifacts")).unwrap();
     let never = std::sync::atomic::AtomicBool::new(false);
-    let options = RunOptions { targets: plan.leaves(), cores: 1, fail_fast: false, force: vec![], cancel: &never };
+    let options =
+        RunOptions { targets: plan.leaves(), cores: 1, cards: vec![], fail_fast: false, force: vec![], cancel: &never };
     let report = execute(&plan, &store, &options, &ppgnn::report::Tee(vec![])).unwrap();
     assert!(report.failed_by(FailureKind::Data), "{report:?}");
     assert!(store.entries(None).unwrap().is_empty());

@@ -138,6 +138,7 @@ fn keys_of_a_plan_are_pinned_across_the_pipeline() {
     let around = ppgnn::plan::Surroundings {
         stages: ppgnn_stages::STAGES,
         profile: "fixed".into(),
+        device_profile: "fixed".into(),
         digest: &|_| Ok(String::new()),
     };
     let plan = ppgnn::plan::build(&pipeline, &around).unwrap();

@@ -19,6 +19,7 @@ mod crashes;
 mod data;
 mod datasets;
 mod determinism;
+mod devices;
 mod docs;
 mod invalid;
 mod look;

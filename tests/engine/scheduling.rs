@@ -1,12 +1,17 @@
-//! How a run shares out its cores.
+//! How a run shares out its cores and cards. The cards are pretended: the engine never touches them.
 
 use ppgnn::run::Event;
+use ppgnn_stages::device::Device;
 use serde_json::json;
 
 use crate::toy::{Seen, World, most_threads};
 
+fn places(seen: &Seen) -> Vec<(usize, Device)> {
+    seen.pick(|e| if let Event::NodeStarted { threads, device, .. } = e { Some((*threads, *device)) } else { None })
+}
+
 fn threads(seen: &Seen) -> Vec<usize> {
-    seen.pick(|e| if let Event::NodeStarted { threads, .. } = e { Some(*threads) } else { None })
+    places(seen).into_iter().map(|(threads, _)| threads).collect()
 }
 
 #[test]
@@ -72,4 +77,48 @@ fn the_number_of_cores_changes_no_byte() {
         world.store().manifest(&world.plan.node(b).key, "add").unwrap().files
     });
     assert_eq!(runs[0], runs[1]);
+}
+
+#[test]
+fn a_node_on_a_device_has_a_card_for_itself_and_one_core() {
+    let mut world = World::new();
+    let on_cards: Vec<_> = (0..6).map(|i| world.node_with("card", json!({"add": i, "sleep": 40}), &[])).collect();
+    let other = world.node_with("slow", json!({"add": 9, "sleep": 40}), &[]);
+    let targets = [&on_cards[..], &[other]].concat();
+    let (report, seen) = world.run_with(&targets, |o| (o.cores, o.cards) = (5, vec![0, 3]));
+    assert_eq!(report.ran, 7);
+    let started = places(&seen);
+    // Cards go to the first ones; what is left of the budget is the processor's.
+    assert_eq!(started[..3], [(1, Device::Cuda(0)), (1, Device::Cuda(3)), (3, Device::Cpu)]);
+    assert!(started[3..].iter().all(|(threads, device)| *threads == 1 && *device != Device::Cpu), "{started:?}");
+    for card in ["cuda:0", "cuda:3"] {
+        assert_eq!(most_threads(&world.log.join(card)), 1, "{card} has one node at a time");
+    }
+    assert_eq!(most_threads(&world.log), 5);
+}
+
+#[test]
+fn cards_wait_for_cores() {
+    let mut world = World::new();
+    let nodes: Vec<_> = (0..4).map(|i| world.node_with("card", json!({"add": i, "sleep": 20}), &[])).collect();
+    let (report, _) = world.run_with(&nodes, |o| (o.cores, o.cards) = (1, vec![0, 1]));
+    assert_eq!((report.ran, most_threads(&world.log)), (4, 1));
+}
+
+#[test]
+fn a_card_is_free_again_after_a_failure() {
+    let mut world = World::new();
+    let fails = world.node_with("card", json!({"add": 1, "mode": "fail"}), &[]);
+    let other = world.node_with("card", json!({"add": 2, "sleep": 5}), &[]);
+    let (report, seen) = world.run_with(&[fails, other], |o| o.cards = vec![7]);
+    assert_eq!((report.failed, report.ran), (1, 1));
+    assert_eq!(places(&seen), [(1, Device::Cuda(7)); 2]);
+}
+
+#[test]
+fn without_cards_a_device_is_the_processor() {
+    let mut world = World::new();
+    let node = world.node_with("card", json!({"add": 1, "sleep": 5}), &[]);
+    let (_, seen) = world.run_with(&[node], |o| o.cores = 3);
+    assert_eq!(places(&seen), [(3, Device::Cpu)]);
 }

@@ -54,7 +54,12 @@ static STAGES: &[StageDef] = &[StageDef::of::<Grow>(), StageDef::of::<Read>()];
 fn plan(stages: &str, axes: &str) -> Plan {
     let text = format!("{{ppgnn: 1, name: s, stages: {{{stages}}}, sweep: {{axes: {{{axes}}}}}}}");
     let pipeline = Pipeline::of_text("s.yaml", &text, STAGES, &Nothing).unwrap();
-    let around = Surroundings { stages: STAGES, profile: "cpu".into(), digest: &|_| Ok(String::new()) };
+    let around = Surroundings {
+        stages: STAGES,
+        profile: "cpu".into(),
+        device_profile: "cpu".into(),
+        digest: &|_| Ok(String::new()),
+    };
     let plan = build(&pipeline, &around).unwrap();
     for (id, node) in plan.iter() {
         assert!(node.inputs.iter().all(|edge| edge.node < id), "{} stands before its inputs", node.name);

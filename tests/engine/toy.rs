@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use ppgnn::pipeline::DeviceWish;
 use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, Plan};
 use ppgnn::run::{Event, EventSink, RunOptions, RunReport, execute};
 use ppgnn::store::Store;
@@ -46,7 +47,7 @@ impl Artifact for Number {
 pub struct Params {
     /// Added to the sum of the inputs.
     pub add: i64,
-    /// What `trouble` does: `fail`, `data`, `panic`, `full`, `drift`, `folder`.
+    /// What `trouble` does, and `card` for the first: `fail`, `data`, `panic`, `full`, `drift`, `folder`.
     pub mode: String,
     /// Folder that records executions; not in the key.
     pub log: PathBuf,
@@ -89,14 +90,14 @@ impl Stage for Add {
     }
 }
 
-/// Threads in use by `slow` stages now and at most, by log folder: tests run side by side.
+/// Threads in use by `slow` and `card` stages now and at most, by log folder (tests run side by side), and by device.
 static IN_USE: Mutex<Option<HashMap<PathBuf, (usize, usize)>>> = Mutex::new(None);
 
 fn count_threads(log: &Path, change: impl Fn(&mut (usize, usize))) {
     change(IN_USE.lock().unwrap().get_or_insert_default().entry(log.to_owned()).or_default());
 }
 
-/// Returns the most threads that `slow` stages had at one time.
+/// Returns the most threads that `slow` and `card` stages had at one time; on one device, for `log.join(device)`.
 pub fn most_threads(log: &Path) -> usize {
     IN_USE.lock().unwrap().as_ref().and_then(|m| m.get(log)).map_or(0, |(_, most)| *most)
 }
@@ -112,25 +113,52 @@ impl Stage for Slow {
     type Output = Number;
     fn run(params: &Params, job: &Job) -> Result<Number, StageError> {
         record(params, &format!("slow{}", params.add));
-        count_threads(&params.log, |(now, most)| {
+        slowly(params, job)
+    }
+}
+
+/// The same on a device.
+struct Card;
+impl Stage for Card {
+    const NAME: &'static str = "card";
+    const ABOUT: &'static str = "Adds numbers on a device";
+    const VERSION: u32 = 1;
+    const INPUTS: &'static [Slot] = MANY;
+    const ON_DEVICE: bool = true;
+    type Params = Params;
+    type Output = Number;
+    fn run(params: &Params, job: &Job) -> Result<Number, StageError> {
+        if params.mode == "fail" {
+            return Err(StageError::numeric("the card is unhappy", "cheer it up"));
+        }
+        slowly(params, job)
+    }
+}
+
+fn slowly(params: &Params, job: &Job) -> Result<Number, StageError> {
+    let counters = [params.log.clone(), params.log.join(job.device.to_string())];
+    for counter in &counters {
+        count_threads(counter, |(now, most)| {
             *now += job.threads;
             *most = (*most).max(*now);
         });
-        assert_eq!(rayon::current_num_threads(), job.threads);
-        let steps = params.sleep.div_ceil(5);
-        let mut result = Ok(());
-        for done in 0..steps {
-            std::thread::sleep(Duration::from_millis(5));
-            job.progress(&Progress { done, total: steps, note: String::new() });
-            result = job.check_cancelled();
-            if result.is_err() {
-                break;
-            }
-        }
-        count_threads(&params.log, |(now, _)| *now -= job.threads);
-        result?;
-        Ok(Number(sum(params, job)?))
     }
+    assert_eq!(rayon::current_num_threads(), job.threads);
+    let steps = params.sleep.div_ceil(5);
+    let mut result = Ok(());
+    for done in 0..steps {
+        std::thread::sleep(Duration::from_millis(5));
+        job.progress(&Progress { done, total: steps, note: String::new() });
+        result = job.check_cancelled();
+        if result.is_err() {
+            break;
+        }
+    }
+    for counter in &counters {
+        count_threads(counter, |(now, _)| *now -= job.threads);
+    }
+    result?;
+    Ok(Number(sum(params, job)?))
 }
 
 /// Counts to `add` and leaves a record of every step in its resume point, where the next attempt goes on.
@@ -220,8 +248,13 @@ impl Artifact for TroubleMade {
     }
 }
 
-static STAGES: &[StageDef] =
-    &[StageDef::of::<Add>(), StageDef::of::<Slow>(), StageDef::of::<Steps>(), StageDef::of::<Trouble>()];
+static STAGES: &[StageDef] = &[
+    StageDef::of::<Add>(),
+    StageDef::of::<Slow>(),
+    StageDef::of::<Card>(),
+    StageDef::of::<Steps>(),
+    StageDef::of::<Trouble>(),
+];
 
 /// Returns how many stages ran with this log folder.
 pub fn executions(log: &Path) -> u64 {
@@ -262,6 +295,7 @@ impl World {
         let plan = Plan {
             pipeline: "toy".into(),
             profile: None,
+            device: DeviceWish::Cpu,
             nodes: vec![],
             tables: vec![],
             absent: vec![],
@@ -315,8 +349,14 @@ impl World {
 
     pub fn run_with(&self, targets: &[NodeId], change: impl FnOnce(&mut RunOptions<'_>)) -> (RunReport, Seen) {
         let never = AtomicBool::new(false);
-        let mut options =
-            RunOptions { targets: targets.to_vec(), cores: 2, fail_fast: false, force: vec![], cancel: &never };
+        let mut options = RunOptions {
+            targets: targets.to_vec(),
+            cores: 2,
+            cards: vec![],
+            fail_fast: false,
+            force: vec![],
+            cancel: &never,
+        };
         change(&mut options);
         let seen = Seen::default();
         let report = execute(&self.plan, &self.store(), &options, &seen).unwrap();

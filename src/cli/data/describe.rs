@@ -14,7 +14,7 @@ use crate::cli::aside::Aside;
 use crate::cli::failure::Failure;
 use crate::cli::project::{StoreArgs, surroundings};
 use crate::history::Recall;
-use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, Overrides, Pipeline};
+use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, DeviceWish, Overrides, Pipeline};
 use crate::plan::{self, Absence, FileDigests, NodeId, Plan};
 use crate::report::{duration_text, measured_text};
 use crate::store::Store;
@@ -93,7 +93,7 @@ fn look_for(manifest: &Manifest, shelf: &Shelf) -> Result<(), Failure> {
 fn plan(args: &Args, shelf: &Shelf) -> Result<Plan, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
-    let around = surroundings(&digest);
+    let around = surroundings(&digest, &DeviceWish::Cpu);
     let known = DataFolder { catalogue: &shelf.catalogue, data_dir: &shelf.dir };
     let pipeline = match &args.file {
         None => {
