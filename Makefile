@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-load bench-evd bench-train kill-loop lapack clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-load bench-evd bench-train kill-loop lapack check-cuda clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -44,6 +44,9 @@ kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 
 lapack: ## Test the second eigen-solver (needs a system LAPACK, such as libopenblas-dev)
 	cargo test -p ppgnn-stages --features lapack eigen
+
+check-cuda: ## Compile all of the feature `cuda` with a compiler from PyPI (no GPU; ten minutes); `.ci/check-cuda-types` is quick
+	.ci/check-cuda
 
 clean-artifacts: ## Show what the store could lose; `ppgnn cache gc --delete` deletes it
 	cargo run --release -- cache gc

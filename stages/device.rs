@@ -63,7 +63,8 @@ impl Device {
         if let Err(what) = cuda().card(card) {
             return Err(StageError::unusable(format!("cannot compute on `{self}`: {what}"), cuda().remedy()));
         }
-        Ok(candle_core::Device::new_cuda(card)?)
+        // A stream of its own: the other way uses a stream for each thread, and tensors may wander between threads.
+        Ok(candle_core::Device::new_cuda_with_stream(card)?)
     }
 }
 

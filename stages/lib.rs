@@ -5,6 +5,8 @@
 
 pub mod checkpoint;
 pub mod contract;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod datasets;
 pub mod device;
 pub mod evaluate;
