@@ -1,8 +1,8 @@
 //! The numeric profile: what decides the bytes of a result besides parameters and inputs.
 //!
-//! Precision and backend (the processor or CUDA, whichever card); architecture and C library (its `exp` and `ln`); and the instruction set, because candle's
-//! `gemm` and faer choose their kernels at run time. They ask for different features, so each of them is asked here
-//! as it asks the processor:
+//! Precision and backend (the processor, or CUDA whatever the card); architecture and C library (its `exp` and `ln`);
+//! and the instruction set, because candle's `gemm` and faer choose their kernels at run time. They ask for different
+//! features, so each of them is asked here as it asks the processor:
 //!
 //! | library | widest kernel | else | else |
 //! | --- | --- | --- | --- |
