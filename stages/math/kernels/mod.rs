@@ -1,12 +1,13 @@
 //! The products that training spends its time in, each with an order of summation that depends on the data alone.
 //!
 //! [`tall`]: a fixed dense matrix times a few vectors (eigenvectors, layers). [`gather`]: a sparse matrix times rows
-//! (features). [`hops`]: powers of a symmetric sparse matrix times a few vectors (propagation). Kernels take slices and
+//! (features). [`hops`]: powers of a symmetric sparse matrix times a few vectors (propagation). [`units`]: ReLU. Kernels take slices and
 //! know nothing of tensors, graphs or models.
 
 pub mod gather;
 pub mod hops;
 pub mod simd;
 pub mod tall;
+pub mod units;
 
 pub use simd::{BLOCK, Vector, copy_strided, pad_rows, padded, unpad_rows};

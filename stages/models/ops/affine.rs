@@ -205,7 +205,7 @@ fn gradients<T: Element>(x: &[T], w: &[T], g: &[T], [lanes, rows, inputs, output
 }
 
 /// Returns the sum of every column: eight rows in the type itself, then on in double precision.
-pub(super) fn column_sums<T: Real>(rows: &[T], columns: usize) -> Vec<f64> {
+pub(crate) fn column_sums<T: Real>(rows: &[T], columns: usize) -> Vec<f64> {
     let mut sums = vec![0.0; columns];
     let mut few = vec![T::default(); columns];
     for rows in rows.chunks(8 * columns.max(1)) {

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 
 use super::wide::{Eval, Wide};
 use crate::host::{self, Element, by_float};
+use crate::math::kernels::units;
 use crate::math::random::Stream;
 use crate::math::real::Real;
 
@@ -181,7 +182,7 @@ impl CustomOp1 for Rectify {
             let size = x.len().checked_div(lanes).unwrap_or(0);
             each_piece(&mut out, lanes, |lane, first, out| {
                 let x = &x[lane * size + first..][..out.len()];
-                out.iter_mut().zip(x).for_each(|(out, x)| *out = if *x > T::default() { *x } else { T::default() });
+                units::rectify(x, out);
                 if let Some(masks) = &self.masks {
                     masks[lane].apply_from(first, out);
                 }
@@ -210,9 +211,7 @@ impl CustomOp2 for Rectified {
             let (out, grad): (&[T], &[T]) = (host::slice(out, ol)?, host::slice(grad, gl)?);
             let (mut gradient, scale) = (vec![T::default(); out.len()], T::narrow(self.scale));
             each_piece(&mut gradient, 1, |_, first, gradient| {
-                for ((g, out), grad) in gradient.iter_mut().zip(&out[first..]).zip(&grad[first..]) {
-                    *g = if *out > T::default() { *grad * scale } else { T::default() };
-                }
+                units::pass_back(&out[first..], &grad[first..], scale, gradient);
             });
             Ok(T::to_cpu_storage_owned(gradient))
         })?;

@@ -20,6 +20,7 @@ use super::tape::Tape;
 use super::wide::{Eval, Wide};
 use crate::host::{self, Element, by_float};
 use crate::math::kernels::tall::{Matrix, Onto};
+use crate::math::kernels::units::rectify_rows;
 use crate::math::kernels::{pad_rows, padded, unpad_rows};
 use crate::math::real::Real;
 use crate::models::FeatureView;
@@ -75,6 +76,9 @@ struct Layers {
     evaluates: bool,
 }
 
+/// Sparse features with the masks of a pass applied, by lane and pass; none where nothing is dropped.
+type Masked<T> = Vec<Vec<Option<Vec<T>>>>;
+
 /// The sizes of the layers.
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -109,7 +113,8 @@ impl Layers {
         let s = self.sizes()?;
         let apart = self.passes.iter().any(PassMasks::drops);
         let beside = self.evaluates && apart;
-        let (outputs, hidden) = self.forward::<T>(s, beside)?;
+        let masked = self.masked_values::<T>(s.lanes);
+        let (outputs, hidden) = self.forward::<T>(s, &masked, beside)?;
         let tensor = |values| host::tensor(values, &[s.lanes, s.nodes, s.outputs]);
         let mut outputs: Vec<Tensor> = outputs.into_iter().map(tensor).collect::<Result<_>>()?;
         let eval = match (beside, apart) {
@@ -118,14 +123,13 @@ impl Layers {
             (false, false) => Eval::Same,
         };
         let noted: Vec<&Tensor> = outputs.iter().collect();
-        tape.note(&noted, move |arrived| self.back(s, hidden, arrived));
+        tape.note(&noted, move |arrived| self.back(s, (hidden, masked), arrived));
         Ok(outputs.into_iter().map(|main| Wide::new(main, eval.clone(), tape)).collect())
     }
 
     /// Returns the outputs of all passes, that of the evaluation last, and the hidden units of all training passes.
-    fn forward<T: Element>(&self, s: Sizes, beside: bool) -> Result<(Vec<Vec<T>>, Vec<Vec<T>>)> {
+    fn forward<T: Element>(&self, s: Sizes, masked: &Masked<T>, beside: bool) -> Result<(Vec<Vec<T>>, Vec<Vec<T>>)> {
         let lanes: Vec<LaneWeights<T>> = self.lanes(s)?;
-        let masked = self.masked_values::<T>(s.lanes);
         let (passes, all) = (self.passes.len(), self.passes.len() + usize::from(beside));
         let mut outputs: Vec<Vec<T>> = (0..all).map(|_| vec![T::default(); s.lanes * s.nodes * s.outputs]).collect();
         let kept = if self.second.is_some() { passes } else { 0 };
@@ -164,12 +168,13 @@ impl Layers {
 
     /// Applies the masks on sparse features, by lane and pass; none where nothing is dropped. Dense features are masked a
     /// few rows at a time.
-    fn masked_values<T: Element>(&self, lanes: usize) -> Vec<Vec<Option<Vec<T>>>> {
+    fn masked_values<T: Element>(&self, lanes: usize) -> Masked<T> {
         let Stored::Sparse { values, .. } = self.x.stored_as::<T>() else { return Vec::new() };
         let lane = |lane: usize| {
             let masked = |pass: &PassMasks| {
+                let masks = pass.features.as_ref()?;
                 let mut values = values.to_vec();
-                pass.features.as_ref()?[lane].apply(&mut values);
+                masks[lane].apply(&mut values);
                 Some(values)
             };
             self.passes.iter().map(masked).collect()
@@ -219,7 +224,7 @@ impl Layers {
                 unpad_rows(units, s.hidden, output);
                 continue;
             };
-            pulp::Arch::new().dispatch(Activate { units, bias: &weights.first.bias });
+            rectify_rows(units, &weights.first.bias);
             if let Some(masks) = self.passes.get(p).and_then(|pass| pass.hidden.as_ref()) {
                 let first = rows.start * s.hidden;
                 if s.wide == s.hidden {
@@ -305,26 +310,6 @@ fn pieces<T>(values: &mut [T], lane: usize, piece: usize) -> impl Iterator<Item 
 fn add_to_rows<T: Real>(rows: &mut [T], bias: &[T]) {
     for row in rows.chunks_exact_mut(bias.len().max(1)) {
         row.iter_mut().zip(bias).for_each(|(x, b)| *x += *b);
-    }
-}
-
-/// Adds a bias to every row and rectifies, compiled for the widest registers there are.
-struct Activate<'a, T> {
-    units: &'a mut [T],
-    bias: &'a [T],
-}
-
-impl<T: Element> pulp::WithSimd for Activate<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        for row in self.units.chunks_exact_mut(self.bias.len().max(1)) {
-            for (x, b) in row.iter_mut().zip(self.bias) {
-                let y = *x + *b;
-                *x = if y > T::default() { y } else { T::default() };
-            }
-        }
     }
 }
 

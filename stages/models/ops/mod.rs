@@ -4,7 +4,7 @@
 //! sees another. A lane's numbers have the same bytes whoever rides along. [`Wide`] carries the training side and the
 //! evaluation side, which an operation computes in one pass.
 
-mod affine;
+pub(crate) mod affine;
 mod dropout;
 mod entropy;
 mod filter;

@@ -3,15 +3,25 @@
 //! With G the gradient of the output, H the kept hidden units and s the scale of their dropout: ∂W₂ = Σ HᵀG, ∂b₂ = column
 //! sums of G, Δ = s·(G·W₂ᵀ) where H > 0; ∂W₁ = Σ drop(X)ᵀΔ, ∂b₁ = column sums of Δ. Sums run over the training passes.
 
+use std::ops::Range;
+
 use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
-use super::{Layers, RANGE, ROWS, Sizes, WEIGHT_ROWS, masked_rows};
+use super::{Layers, Masked, RANGE, ROWS, Sizes, WEIGHT_ROWS, masked_rows};
 use crate::host::{self, Element};
 use crate::math::kernels::tall::{Matrix, Onto};
+use crate::math::kernels::units::pass_back_in_place;
 use crate::math::kernels::{pad_rows, padded, unpad_rows};
 use crate::math::real::Real;
+use crate::math::sparse_product::TwoSided;
 use crate::models::features::Stored;
+use crate::models::ops::affine::column_sums;
+
+/// Bytes of Δ of a lane up to which features gather rows of it; beyond, nodes scatter theirs.
+const IN_CACHE: usize = 1 << 20;
+/// Nodes whose part of ∂W₁ one task sums when they scatter.
+const LONG_RANGE: usize = 8 * RANGE;
 
 /// Sums of one range of rows of one lane.
 struct Partial<T> {
@@ -29,12 +39,12 @@ fn padded_copy<T: Element>(rows: &Tensor, columns: usize) -> Result<Vec<T>> {
 }
 
 impl Layers {
-    /// Returns the gradients of all weights. `hidden` are the kept units of every pass, `arrived` the gradients of their
-    /// outputs.
+    /// Returns the gradients of all weights, from the kept units and masked features of every pass and the gradients
+    /// that have `arrived` at their outputs.
     pub(super) fn back<T: Element>(
         &self,
         s: Sizes,
-        hidden: Vec<Vec<T>>,
+        (hidden, masked): (Vec<Vec<T>>, Masked<T>),
         arrived: &[Option<Tensor>],
     ) -> Result<Vec<(Tensor, Tensor)>> {
         let (mut deltas, mut kept) = (Vec::new(), Vec::new());
@@ -61,7 +71,7 @@ impl Layers {
             }
         }
         let passes: Vec<usize> = kept.iter().map(|(pass, _)| *pass).collect();
-        gradients.push(gradient(&self.first.weight, self.first_gradient(s, &passes, &deltas))?);
+        gradients.push(gradient(&self.first.weight, self.first_gradient(s, &passes, &masked, &deltas))?);
         Ok(gradients)
     }
 
@@ -111,62 +121,84 @@ impl Layers {
     }
 
     /// ∂W₁ of every lane.
-    fn first_gradient<T: Element>(&self, s: Sizes, passes: &[usize], deltas: &[Vec<T>]) -> Vec<T> {
-        let mut out = vec![T::default(); s.lanes * s.inputs * s.hidden];
-        let lane_of = |lane: usize| lane * s.nodes * s.wide..(lane + 1) * s.nodes * s.wide;
+    fn first_gradient<T: Element>(&self, s: Sizes, passes: &[usize], masked: &Masked<T>, deltas: &[Vec<T>]) -> Vec<T> {
+        let of_lane = |lane: usize| lane * s.nodes * s.wide..(lane + 1) * s.nodes * s.wide;
         match self.x.stored_as::<T>() {
             Stored::Sparse { pattern, values } => {
-                let masked = self.masked_values::<T>(s.lanes);
-                out.par_chunks_mut(s.inputs * s.hidden).enumerate().for_each(|(lane, out)| {
-                    let values = |i: usize| masked[lane][passes[i]].as_deref().unwrap_or(values);
-                    let sources: Vec<(&[T], &[T])> =
-                        deltas.iter().enumerate().map(|(i, d)| (values(i), &d[lane_of(lane)])).collect();
-                    out.par_chunks_mut(WEIGHT_ROWS * s.hidden).enumerate().for_each_init(
-                        Vec::new,
-                        |wide, (task, out)| {
-                            let rows = task * WEIGHT_ROWS..task * WEIGHT_ROWS + out.len() / s.hidden;
-                            if s.wide == s.hidden {
-                                pattern.by_columns().sum_of(rows, &sources, s.wide, out);
-                            } else {
-                                wide.resize(rows.len() * s.wide, T::default());
-                                pattern.by_columns().sum_of(rows, &sources, s.wide, wide);
-                                unpad_rows(wide, s.hidden, out);
-                            }
-                        },
-                    );
-                });
+                let sources = |lane: usize| -> Vec<(&[T], &[T])> {
+                    let values = |pass: &usize| masked[lane][*pass].as_deref().unwrap_or(values);
+                    passes.iter().zip(deltas).map(|(pass, d)| (values(pass), &d[of_lane(lane)])).collect()
+                };
+                if s.nodes * s.wide * size_of::<T>() <= IN_CACHE {
+                    return gather(s, pattern, sources);
+                }
+                sum_of_ranges(s, LONG_RANGE, |lane, rows, sum| {
+                    for (values, deltas) in sources(lane) {
+                        pattern.by_rows().scatter(rows.clone(), values, deltas, s.wide, sum);
+                    }
+                })
             }
-            Stored::Dense(values) => {
-                let ranges = s.nodes.div_ceil(RANGE);
-                let partials: Vec<Vec<T>> = (0..s.lanes * ranges)
-                    .into_par_iter()
-                    .map_init(Vec::new, |scratch, task| {
-                        let (lane, range) = (task / ranges, task % ranges);
-                        let mut sum = vec![T::default(); s.inputs * s.wide];
-                        for (pass, deltas) in passes.iter().zip(deltas) {
-                            let mask = self.passes[*pass].features.as_ref().map(|masks| &masks[lane]);
-                            let deltas = &deltas[lane_of(lane)];
-                            for first in (range * RANGE..s.nodes.min((range + 1) * RANGE)).step_by(ROWS) {
-                                let rows = first..(first + ROWS).min(s.nodes);
-                                let x = masked_rows(values, &rows, s.inputs, mask, scratch);
-                                let deltas = &deltas[rows.start * s.wide..rows.end * s.wide];
-                                Matrix::new(x, s.inputs).transposed_times(deltas, s.hidden, Onto::Sums, &mut sum);
-                            }
-                        }
-                        sum
-                    })
-                    .collect();
-                let lanes = out.par_chunks_mut(s.inputs * s.hidden).zip(partials.par_chunks(ranges));
-                lanes.for_each(|(out, partials)| {
-                    let (first, others) = (&partials[0], &partials[1..]);
-                    let mut sum = first.clone();
-                    others.iter().for_each(|part| add(&mut sum, part));
-                    unpad_rows(&sum, s.hidden, out);
-                });
-            }
+            Stored::Dense(values) => sum_of_ranges(s, RANGE, |lane, range, sum| {
+                let mut scratch = Vec::new();
+                for (pass, deltas) in passes.iter().zip(deltas) {
+                    let mask = self.passes[*pass].features.as_ref().map(|masks| &masks[lane]);
+                    let deltas = &deltas[of_lane(lane)];
+                    for first in range.clone().step_by(ROWS) {
+                        let rows = first..(first + ROWS).min(range.end);
+                        let x = masked_rows(values, &rows, s.inputs, mask, &mut scratch);
+                        let deltas = &deltas[rows.start * s.wide..rows.end * s.wide];
+                        Matrix::new(x, s.inputs).transposed_times(deltas, s.hidden, Onto::Sums, sum);
+                    }
+                }
+            }),
         }
-        out
     }
+}
+
+/// ∂W₁ row by row: every feature takes the rows of Δ that it occurs in.
+fn gather<'d, T: Element>(
+    s: Sizes,
+    pattern: &TwoSided,
+    sources: impl Fn(usize) -> Vec<(&'d [T], &'d [T])> + Sync,
+) -> Vec<T> {
+    let mut out = vec![T::default(); s.lanes * s.inputs * s.hidden];
+    out.par_chunks_mut(s.inputs * s.hidden).enumerate().for_each(|(lane, out)| {
+        let sources = sources(lane);
+        out.par_chunks_mut(WEIGHT_ROWS * s.hidden).enumerate().for_each_init(Vec::new, |wide, (task, out)| {
+            let rows = task * WEIGHT_ROWS..task * WEIGHT_ROWS + out.len() / s.hidden;
+            if s.wide == s.hidden {
+                pattern.by_columns().sum_of(rows, &sources, s.wide, out);
+            } else {
+                wide.resize(rows.len() * s.wide, T::default());
+                pattern.by_columns().sum_of(rows, &sources, s.wide, wide);
+                unpad_rows(wide, s.hidden, out);
+            }
+        });
+    });
+    out
+}
+
+/// ∂W₁ as the sum of what ranges of nodes add to it, in order; `add_range` gets the lane, the nodes and the sum.
+fn sum_of_ranges<T: Element>(
+    s: Sizes,
+    range: usize,
+    add_range: impl Fn(usize, Range<usize>, &mut [T]) + Sync,
+) -> Vec<T> {
+    let ranges = s.nodes.div_ceil(range).max(1);
+    let part = |task: usize| {
+        let (lane, first) = (task / ranges, task % ranges * range);
+        let mut sum = vec![T::default(); s.inputs * s.wide];
+        add_range(lane, first..(first + range).min(s.nodes), &mut sum);
+        sum
+    };
+    let partials: Vec<Vec<T>> = (0..s.lanes * ranges).into_par_iter().map(part).collect();
+    let mut out = vec![T::default(); s.lanes * s.inputs * s.hidden];
+    out.par_chunks_mut(s.inputs * s.hidden).zip(partials.par_chunks(ranges)).for_each(|(out, partials)| {
+        let mut sum = partials[0].clone();
+        partials[1..].iter().for_each(|part| add(&mut sum, part));
+        unpad_rows(&sum, s.hidden, out);
+    });
+    out
 }
 
 impl<T: Real> Partial<T> {
@@ -198,48 +230,17 @@ fn delta_of_range<T: Element>(
         Matrix::new(deltas, s.wide).transposed_times(&wide, s.outputs, Onto::Nothing, &mut weight);
         partial.weight = vec![T::default(); s.hidden * s.outputs];
         unpad_rows(&weight[..s.hidden * wide_outputs], s.outputs, &mut partial.weight);
-        partial.bias = sums_of_columns(gradient, s.outputs);
+        partial.bias = column_sums(gradient, s.outputs);
         let mut back = vec![T::default(); ROWS * s.wide];
         for (gradient, deltas) in gradient.chunks(ROWS * s.outputs).zip(deltas.chunks_mut(ROWS * s.wide)) {
             let back = &mut back[..deltas.len()];
             Matrix::new(gradient, s.outputs).times(transposed, s.hidden, Onto::Nothing, back);
-            pulp::Arch::new().dispatch(Deactivate { deltas, back, scale });
+            pass_back_in_place(deltas, back, scale);
         }
     }
-    partial.first_bias = sums_of_columns(deltas, s.wide);
+    partial.first_bias = column_sums(deltas, s.wide);
     partial.first_bias.truncate(s.hidden);
     partial
-}
-
-/// Turns hidden units into what goes back through them, compiled for the widest registers there are.
-struct Deactivate<'a, T> {
-    deltas: &'a mut [T],
-    back: &'a [T],
-    scale: T,
-}
-
-impl<T: Element> pulp::WithSimd for Deactivate<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        for (delta, back) in self.deltas.iter_mut().zip(self.back) {
-            let through = *back * self.scale;
-            *delta = if *delta > T::default() { through } else { T::default() };
-        }
-    }
-}
-
-fn sums_of_columns<T: Real>(rows: &[T], columns: usize) -> Vec<f64> {
-    // Eight rows in the type itself, then on in double precision: fast and accurate.
-    let mut sums = vec![0.0; columns];
-    let mut few = vec![T::default(); columns];
-    for rows in rows.chunks(8 * columns.max(1)) {
-        few.fill(T::default());
-        rows.chunks_exact(columns.max(1)).for_each(|row| add(&mut few, row));
-        sums.iter_mut().zip(&few).for_each(|(sum, x)| *sum += x.widen());
-    }
-    sums
 }
 
 /// Wᵀ with padded rows; W has rows of `columns` values.
