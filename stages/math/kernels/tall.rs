@@ -102,11 +102,13 @@ impl<'a, T: Vector> Matrix<'a, T> {
 
     /// out ← A·Z, with Z: columns × width and out: rows × width, both padded.
     pub fn times(self, z: &[T], width: usize, onto: Onto, out: &mut [T]) {
+        debug_assert_eq!(z.len(), self.columns * padded(width), "a row of Z for every column of A");
         self.rows_of_product(z, padded(width), onto, (self.columns, 1)).for_each(out);
     }
 
     /// out ← Aᵀ·Y, with Y: rows × width and out: columns × width, both padded.
     pub fn transposed_times(self, y: &[T], width: usize, onto: Onto, out: &mut [T]) {
+        debug_assert_eq!(y.len() * self.columns, self.values.len() * padded(width), "a row of Y for every row of A");
         self.rows_of_product(y, padded(width), onto, (1, self.columns)).for_each(out);
     }
 

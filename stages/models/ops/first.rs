@@ -160,8 +160,9 @@ impl Layers {
 
     /// Brings the weights of every lane into padded rows.
     fn lanes<T: Element>(&self, s: Sizes) -> Result<Vec<LaneWeights<T>>> {
-        let first = padded_layer::<T>(&self.first, s.inputs, s.hidden)?;
-        let second = self.second.as_ref().map(|l| padded_layer::<T>(l, s.hidden, s.outputs)).transpose()?;
+        let first = padded_layer::<T>(&self.first, s.inputs, s.inputs, s.hidden)?;
+        let second = self.second.as_ref();
+        let second = second.map(|l| padded_layer::<T>(l, s.hidden, s.wide, s.outputs)).transpose()?;
         let mut second = second.into_iter().flatten();
         Ok(first.into_iter().map(|first| LaneWeights { first, second: second.next() }).collect())
     }
@@ -250,7 +251,7 @@ impl Layers {
     }
 }
 
-/// A layer of one lane: padded rows, and no more rows than its input has padded columns.
+/// A layer of one lane with padded rows. Hidden units are padded too: the rows that meet their padding are zero.
 struct PaddedLayer<T> {
     weight: Vec<T>,
     bias: Vec<T>,
@@ -278,7 +279,13 @@ struct Scratch<T> {
     logits: Vec<T>,
 }
 
-fn padded_layer<T: Element>(layer: &LayerWeights, inputs: usize, outputs: usize) -> Result<Vec<PaddedLayer<T>>> {
+/// `rows`: those of the result, at least `inputs`; the rest is zero.
+fn padded_layer<T: Element>(
+    layer: &LayerWeights,
+    inputs: usize,
+    rows: usize,
+    outputs: usize,
+) -> Result<Vec<PaddedLayer<T>>> {
     let (lanes, wide) = (layer.weight.dim(0)?, padded(outputs));
     let bias = |lane: usize| -> Result<Vec<T>> {
         let mut padded = vec![T::default(); wide];
@@ -293,8 +300,7 @@ fn padded_layer<T: Element>(layer: &LayerWeights, inputs: usize, outputs: usize)
     let biases: Vec<Vec<T>> = (0..lanes).map(bias).collect::<Result<_>>()?;
     host::values::<T, _>(&layer.weight, |w| {
         let lane = |(w, bias): (&[T], Vec<T>)| {
-            // The input may be padded too: its padding is zero, and so are the rows that meet it.
-            let mut weight = vec![T::default(); padded(inputs) * wide];
+            let mut weight = vec![T::default(); rows * wide];
             pad_rows(w, outputs, &mut weight);
             PaddedLayer { weight, bias }
         };
