@@ -6,14 +6,19 @@
 //!
 //! Each sum has a fixed order, so the same inputs give the same bytes on the same card.
 
-use std::sync::Arc;
+mod masks;
+
+use std::sync::{Arc, OnceLock};
 
 use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, CudaView, DeviceRepr, LaunchArgs, LaunchConfig, PushKernelArg,
 };
 use candle_core::cuda_backend::{CudaDType, WrapErr};
-use candle_core::{CudaDevice, CudaStorage, Layout, Result, bail};
+use candle_core::op::BackpropOp;
+use candle_core::{CudaDevice, CudaStorage, Layout, Result, Shape, Storage, Tensor, bail};
+
+pub use masks::{Keys, Masks, dropout, rectify, rectify_backward};
 
 /// The kernels, compiled by `build.rs`.
 const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/kernels.ptx"));
@@ -28,6 +33,37 @@ const NULL: u64 = 0;
 
 /// A tensor as candle hands it to an operation.
 pub type Input<'a> = (&'a CudaStorage, &'a Layout);
+
+/// Lends a tensor on a card to a kernel.
+///
+/// # Errors
+/// When the tensor is elsewhere, or the kernel refuses it.
+pub fn lend<R>(tensor: &Tensor, kernel: impl FnOnce(Input) -> Result<R>) -> Result<R> {
+    let (storage, layout) = tensor.storage_and_layout();
+    match &*storage {
+        Storage::Cuda(storage) => kernel((storage, layout)),
+        _ => bail!("a tensor on a card is needed here"),
+    }
+}
+
+/// Makes a tensor of what a kernel returned.
+pub fn tensor(values: CudaStorage, shape: impl Into<Shape>) -> Tensor {
+    Tensor::from_storage(Storage::Cuda(values), shape, BackpropOp::none(), false)
+}
+
+/// Returns what is made, or uploaded, when it is first asked for.
+///
+/// # Errors
+/// Those of `make`.
+pub fn once<T>(place: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    match place.get() {
+        Some(made) => Ok(made),
+        None => {
+            let made = make()?;
+            Ok(place.get_or_init(|| made))
+        }
+    }
+}
 
 /// Returns the values of a contiguous tensor, of which there must be `size`.
 fn values<'a, T: CudaDType>((storage, layout): Input<'a>, size: usize, what: &str) -> Result<CudaView<'a, T>> {
@@ -93,6 +129,14 @@ fn small(size: usize) -> Result<u32> {
     u32::try_from(size).map_err(|_| candle_core::Error::msg(format!("{size} is more than a kernel takes")))
 }
 
+/// Returns a place in a list as kernels count it.
+///
+/// # Errors
+/// When it needs more than 32 bits.
+pub fn index(place: impl TryInto<u32>) -> Result<u32> {
+    place.try_into().map_err(|_| candle_core::Error::msg("a matrix has more entries than a kernel takes"))
+}
+
 fn done(out: CudaSlice<f32>, device: &CudaDevice) -> CudaStorage {
     CudaStorage::wrap_cuda_slice(out, device.clone())
 }
@@ -148,85 +192,6 @@ impl Sparse {
         launch(args, blocks(size)?, lanes)?;
         Ok(done(out, device))
     }
-}
-
-/// Inverted dropout of the first lanes of a batch. Nothing is stored: whether an entry survives follows from the key of its
-/// lane, the epoch and its place, so the backward pass uses the same value.
-pub struct Masks {
-    keys: CudaSlice<u64>,
-    lanes: u32,
-    /// Counts passes, so that each draws anew.
-    pub epoch: u64,
-    threshold: u32,
-    scale: f32,
-}
-
-impl Masks {
-    /// Drops with probability `p`, 0 ≤ p < 1, in the lanes that there are keys for; the lanes after them keep everything.
-    ///
-    /// # Errors
-    /// When the card has no room.
-    pub fn new(device: &CudaDevice, keys: &[u64], p: f64) -> Result<Self> {
-        // p is met to 32 binary digits.
-        let threshold = (p.clamp(0.0, 1.0) * 2f64.powi(32)) as u32;
-        let scale = (1.0 / (1.0 - f64::from(threshold) * 2f64.powi(-32))) as f32;
-        Ok(Self { keys: device.clone_htod(keys)?, lanes: small(keys.len())?, epoch: 0, threshold, scale })
-    }
-
-    fn push<'a>(&'a self, args: &mut LaunchArgs<'a>) {
-        args.arg(&self.keys).arg(&self.lanes).arg(&self.epoch).arg(&self.threshold).arg(&self.scale);
-    }
-}
-
-/// Returns x with masks on top.
-///
-/// # Errors
-/// When the tensor is not contiguous.
-pub fn dropout(x: Input, masks: &Masks) -> Result<CudaStorage> {
-    masked("dropout", x, masks)
-}
-
-/// Returns ReLU(x) with masks on top.
-///
-/// # Errors
-/// When the tensor is not contiguous.
-pub fn rectify(x: Input, masks: &Masks) -> Result<CudaStorage> {
-    masked("rectify", x, masks)
-}
-
-fn masked(name: &str, x: Input, masks: &Masks) -> Result<CudaStorage> {
-    let (lanes, nodes, columns) = dims(x.1)?;
-    let size = nodes * columns;
-    let device = x.0.device();
-    let x = values::<f32>(x, lanes * size, "x")?;
-    let mut out = room::<f32>(device, lanes * size)?;
-    let length = size as u64;
-    let func = kernel(device, name)?;
-    let mut args = func.builder();
-    args.arg(&x);
-    masks.push(&mut args);
-    args.arg(&length).arg(&mut out);
-    launch(args, blocks(size)?, lanes)?;
-    Ok(done(out, device))
-}
-
-/// Returns the gradient of [`rectify`] at its input, from its result and the gradient there.
-///
-/// # Errors
-/// When the shapes do not fit.
-pub fn rectify_backward(result: Input, gradient: Input, masks: &Masks) -> Result<CudaStorage> {
-    let (lanes, nodes, columns) = dims(result.1)?;
-    let size = nodes * columns;
-    let device = result.0.device();
-    let result = values::<f32>(result, lanes * size, "result")?;
-    let gradient = values::<f32>(gradient, lanes * size, "gradient")?;
-    let mut out = room::<f32>(device, lanes * size)?;
-    let length = size as u64;
-    let func = kernel(device, "rectify_backward")?;
-    let mut args = func.builder();
-    args.arg(&result).arg(&gradient).arg(&masks.lanes).arg(&masks.scale).arg(&length).arg(&mut out);
-    launch(args, blocks(size)?, lanes)?;
-    Ok(done(out, device))
 }
 
 /// Features of the nodes on a card.
@@ -303,7 +268,13 @@ impl Features {
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn times(&self, weights: Input, bias: Option<Input>, masks: &Masks, lanes: usize) -> Result<CudaStorage> {
+    pub fn times(
+        &self,
+        weights: Input,
+        bias: Option<Input>,
+        masks: Option<&Masks>,
+        lanes: usize,
+    ) -> Result<CudaStorage> {
         let (weight_lanes, inner, columns) = dims(weights.1)?;
         let (rows, features) = self.shape();
         if inner != features || weight_lanes == 0 {
@@ -327,7 +298,7 @@ impl Features {
             Some(bias) => args.arg(bias),
             None => args.arg(&NULL),
         };
-        masks.push(&mut args);
+        masks::push(masks, &mut args, device)?;
         args.arg(&rows).arg(&features).arg(&columns).arg(&weight_lanes).arg(&mut out);
         launch(args, blocks(size)?, lanes)?;
         Ok(done(out, device))
@@ -338,7 +309,7 @@ impl Features {
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn times_backward(&self, gradient: Input, masks: &Masks, weight_lanes: usize) -> Result<CudaStorage> {
+    pub fn times_backward(&self, gradient: Input, masks: Option<&Masks>, weight_lanes: usize) -> Result<CudaStorage> {
         let (lanes, nodes, columns) = dims(gradient.1)?;
         let (rows, features) = self.shape();
         if nodes != rows || weight_lanes == 0 {
@@ -359,7 +330,7 @@ impl Features {
             Self::Dense { values, .. } => args.arg(values),
         };
         args.arg(&gradient);
-        masks.push(&mut args);
+        masks::push(masks, &mut args, device)?;
         args.arg(&rows).arg(&features).arg(&columns).arg(&shared).arg(&lanes).arg(&mut out);
         launch(args, blocks(size)?, weight_lanes)?;
         Ok(done(out, device))
@@ -370,26 +341,25 @@ impl Features {
     }
 }
 
-/// First and second moments of Adam, and how many steps it took.
+/// First and second moments of Adam.
 pub struct Moments {
     first: CudaSlice<f32>,
     second: CudaSlice<f32>,
-    steps: i32,
 }
 
 /// What Adam is told at every step; all lanes share it.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Learning rate.
-    pub lr: f64,
     /// Coupled weight decay.
     pub decay: f64,
-    /// Decay of the first moment.
-    pub beta1: f64,
-    /// Decay of the second moment.
-    pub beta2: f64,
+    /// Decays of the first and the second moment.
+    pub betas: (f64, f64),
     /// Added to the root of the second moment.
     pub epsilon: f64,
+    /// Learning rate over the bias of the first moment.
+    pub rate: f64,
+    /// Bias of the second moment.
+    pub unbias: f64,
 }
 
 impl Moments {
@@ -398,7 +368,27 @@ impl Moments {
     /// # Errors
     /// When the card has no room.
     pub fn new(device: &CudaDevice, size: usize) -> Result<Self> {
-        Ok(Self { first: device.alloc_zeros(size)?, second: device.alloc_zeros(size)?, steps: 0 })
+        Ok(Self { first: device.alloc_zeros(size)?, second: device.alloc_zeros(size)? })
+    }
+
+    /// Keeps some of `lanes` lanes.
+    ///
+    /// # Errors
+    /// When there are no such lanes, or the card has no room.
+    pub fn select(&self, lanes: usize, kept: &[usize]) -> Result<Self> {
+        let size = self.first.len().checked_div(lanes).unwrap_or(0);
+        let select = |values: &CudaSlice<f32>| {
+            let stream = values.stream();
+            let mut out = stream.alloc_zeros::<f32>(kept.len() * size).w()?;
+            for (i, lane) in kept.iter().enumerate() {
+                let parts =
+                    (values.try_slice(lane * size..(lane + 1) * size), out.try_slice_mut(i * size..(i + 1) * size));
+                let (Some(from), Some(mut to)) = parts else { bail!("{lanes} lanes have no lane {lane}") };
+                stream.memcpy_dtod(&from, &mut to).w()?;
+            }
+            Ok(out)
+        };
+        Ok(Self { first: select(&self.first)?, second: select(&self.second)? })
     }
 
     /// Takes one step in place.
@@ -414,15 +404,12 @@ impl Moments {
             bail!("`weights` must be {size} values on their own");
         }
         let weights = storage.as_cuda_slice_mut::<f32>()?;
-        self.steps += 1;
-        let scale = (step.lr / (1.0 - step.beta1.powi(self.steps))) as f32;
-        let unbias = (1.0 - step.beta2.powi(self.steps)) as f32;
-        let (decay, beta1, beta2) = (step.decay as f32, step.beta1 as f32, step.beta2 as f32);
-        let (epsilon, length) = (step.epsilon as f32, size as u64);
+        let (decay, beta1, beta2) = (step.decay as f32, step.betas.0 as f32, step.betas.1 as f32);
+        let (epsilon, rate, unbias, length) = (step.epsilon as f32, step.rate as f32, step.unbias as f32, size as u64);
         let func = kernel(device, "adam")?;
         let mut args = func.builder();
         args.arg(weights).arg(&mut self.first).arg(&mut self.second).arg(&gradient);
-        args.arg(&decay).arg(&beta1).arg(&beta2).arg(&epsilon).arg(&scale).arg(&unbias).arg(&length);
+        args.arg(&decay).arg(&beta1).arg(&beta2).arg(&epsilon).arg(&rate).arg(&unbias).arg(&length);
         launch(args, blocks(size)?, 1)
     }
 }

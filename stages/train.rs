@@ -14,6 +14,10 @@
 //!
 //! There are as many batches as threads, each with its thread, which helps the others once its own is done; more where a
 //! batch would not fit the cache or the memory: the widest activations of a batch stay below [`ACTIVATIONS`] bytes.
+//!
+//! On a card there is one batch, or as few as keep below [`ACTIVATIONS_ON_CARD`] bytes, one after the other. Everything
+//! stays there but one read an epoch: losses and scores of all lanes. Masks are others than those of the processor, and a
+//! split's result has the same bytes in the same batch, not whoever rides along: cuBLAS chooses its kernels by shape.
 
 mod batch;
 #[cfg(test)]
@@ -35,6 +39,9 @@ use batch::Batch;
 /// Bytes that the widest activations of a batch may take, nodes × widest layer × lanes. Larger blocks are no faster, since
 /// wide layers are computed lane by lane, and the system's allocator would hand them back after every step.
 const ACTIVATIONS: usize = 24 << 20;
+/// The same on a card, which is the faster the more lanes there are. A pass keeps about ten tensors of that size, so all of
+/// it fits cards of 8 GB, and ten splits of most graphs are one batch.
+const ACTIVATIONS_ON_CARD: usize = 512 << 20;
 /// Epochs between progress reports.
 const REPORT_EVERY: usize = 10;
 
@@ -156,7 +163,7 @@ fn train(
 ) -> Result<Trained, StageError> {
     check_splits(nodes.len(), splits)?;
     let model = find(&params.model)?;
-    let data = GraphView::new(operator, nodes, spectrum, DType::F32)?;
+    let data = GraphView::on(job.device.open()?, operator, nodes, spectrum, DType::F32)?;
     let classes = data.classes;
     let run = Run {
         params,
@@ -208,7 +215,9 @@ impl Run<'_> {
             .num_threads(threads)
             .build()
             .map_err(|e| StageError::Unusable { what: format!("cannot start `{threads}` threads: {e}"), hint: None })?;
-        let batches = batches(self.splits.len(), threads, self.largest_batch()?);
+        // A card takes one batch after the other: each fills it.
+        let workers = if self.data.device().is_cpu() { threads } else { 1 };
+        let batches = batches(self.splits.len(), workers, self.largest_batch()?);
         let (next, interrupted) = (AtomicUsize::new(0), AtomicBool::new(false));
         let finished = Mutex::new(Vec::new());
         let work = || {
@@ -220,7 +229,7 @@ impl Run<'_> {
             }
         };
         // One pool: a thread whose batches are done takes over parts of the products of the others.
-        pool.scope(|scope| (0..threads.min(batches.len())).for_each(|_| scope.spawn(|_| work())));
+        pool.scope(|scope| (0..workers.min(batches.len())).for_each(|_| scope.spawn(|_| work())));
         let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut splits: Vec<_> = finished.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
         splits.sort_by_key(|(split, _)| *split);
@@ -233,7 +242,8 @@ impl Run<'_> {
         self.model.build(self.job.variant, &self.data, &mut weights)?;
         let widths = weights.into_named().into_iter().filter_map(|w| w.param.tensor().dims().last().copied());
         let widest = widths.max().unwrap_or(1).max(self.data.classes);
-        Ok((ACTIVATIONS / (self.data.nodes * widest * self.data.dtype().size_in_bytes()).max(1)).max(1))
+        let room = if self.data.device().is_cpu() { ACTIVATIONS } else { ACTIVATIONS_ON_CARD };
+        Ok((room / (self.data.nodes * widest * self.data.dtype().size_in_bytes()).max(1)).max(1))
     }
 
     /// Tells how far a batch has come: the last epochs of its lanes.

@@ -9,7 +9,7 @@
 //! The sum is what is computed: GPR-GNN's polynomial with fixed coefficients. Propagation has no weights; both layers are
 //! decayed. The original also drops entries of Ã, here as in that repository it does not.
 
-use candle_core::Result;
+use candle_core::{Result, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ impl crate::params::Params for Params {}
 pub struct Appnp {
     net: Perceptron,
     /// From degree 0 to `order`; the same for all lanes.
-    coefficients: Vec<f64>,
+    coefficients: Tensor,
 }
 
 impl Build for Appnp {
@@ -60,13 +60,13 @@ impl Build for Appnp {
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         let net = Perceptron::new(graph, Some(params.hidden), params.dropout, weights)?;
         let restart = Init { scheme: Scheme::Ppr, alpha: params.alpha, weights: None };
-        Ok(Self { net, coefficients: restart.fixed(params.order) })
+        Ok(Self { net, coefficients: weights.constant(&restart.fixed(params.order))? })
     }
 }
 
 impl Model for Appnp {
     fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
         let h = self.net.forward(graph, pass)?;
-        ops::polynomial(&graph.operator, Basis::Powers, &pass.constant(&self.coefficients, graph)?, &h)
+        ops::polynomial(&graph.operator, Basis::Powers, &pass.constant(&self.coefficients)?, &h)
     }
 }

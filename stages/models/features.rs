@@ -16,6 +16,8 @@ pub struct FeatureView {
     single: Vec<f32>,
     /// The same values in double precision, if that is what is computed in.
     double: Vec<f64>,
+    #[cfg(feature = "cuda")]
+    uploaded: std::sync::OnceLock<crate::cuda::Features>,
 }
 
 /// Features in one of the two float types.
@@ -46,7 +48,34 @@ impl FeatureView {
             DType::F64 => (Vec::new(), values.iter().map(|v| f64::from(*v)).collect()),
             _ => return host::float_only("a view of features"),
         };
-        Ok(Self { rows: features.rows(), columns: features.cols(), dtype, pattern, single, double })
+        Ok(Self {
+            rows: features.rows(),
+            columns: features.cols(),
+            dtype,
+            pattern,
+            single,
+            double,
+            #[cfg(feature = "cuda")]
+            uploaded: std::sync::OnceLock::new(),
+        })
+    }
+
+    /// Returns the features on the card where they are used.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn on_card(&self, device: &candle_core::Device) -> Result<&crate::cuda::Features> {
+        use crate::cuda;
+        cuda::once(&self.uploaded, || {
+            let device = device.as_cuda_device()?;
+            match self.stored_as::<f32>() {
+                Stored::Dense(values) => cuda::Features::dense(device, values, self.columns),
+                Stored::Sparse { pattern, values } => {
+                    let rows = pattern.by_rows();
+                    let starts: Vec<u32> =
+                        rows.starts.iter().map(|start| cuda::index(*start)).collect::<Result<_>>()?;
+                    cuda::Features::sparse(device, &starts, rows.indices, values, self.columns)
+                }
+            }
+        })
     }
 
     /// Returns the number of rows: nodes.

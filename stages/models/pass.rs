@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use candle_core::{Device, Result, Tensor, bail};
+use candle_core::{Result, Tensor, bail};
 use rayon::prelude::*;
 
-use super::ops::{self, Eval, Gradients, LayerWeights, Mask, Masks, PassMasks, Tape, Wide};
-use super::{FeatureView, GraphView};
+use super::FeatureView;
+use super::ops::{self, Eval, Gradients, LaneMasks, LayerWeights, Mask, Masks, PassMasks, Tape, Wide};
 use crate::math::random::Stream;
 
 /// The random streams of one lane: one a purpose, so that a draw for one never shifts another.
@@ -27,6 +27,13 @@ impl Streams {
     pub fn open(&mut self, purpose: &'static str) -> &mut Stream {
         self.open.entry(purpose).or_insert_with(|| Stream::new(self.seed, &["train", &self.split, purpose]))
     }
+
+    /// Returns a number that stands for the stream of a purpose on a card: its first 64 bits.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn key(&self, purpose: &'static str) -> u64 {
+        let mut stream = Stream::new(self.seed, &["train", &self.split, purpose]);
+        u64::from(stream.bits()) | u64::from(stream.bits()) << 32
+    }
 }
 
 /// Which sides a pass computes.
@@ -45,13 +52,30 @@ pub struct Pass<'s> {
     sides: Sides,
     lanes: &'s mut [Streams],
     tape: Tape,
+    /// On a card, what masks are hashed from.
+    #[cfg(feature = "cuda")]
+    keys: Option<&'s mut super::lanes::keys::Keys>,
 }
 
 impl<'s> Pass<'s> {
     /// Starts a pass of lanes with these streams.
     pub fn new(sides: Sides, lanes: &'s mut [Streams]) -> Self {
         let tape = if sides == Sides::Eval { Tape::forgetting() } else { Tape::recording() };
-        Self { sides, lanes, tape }
+        Self {
+            sides,
+            lanes,
+            tape,
+            #[cfg(feature = "cuda")]
+            keys: None,
+        }
+    }
+
+    /// Hashes masks from keys in place of drawing them, if there are keys.
+    #[cfg(feature = "cuda")]
+    pub(super) fn hashing(mut self, keys: Option<&'s mut super::lanes::keys::Keys>) -> Self {
+        self.keys = keys;
+        self.keys.iter_mut().for_each(|keys| keys.next_pass());
+        self
     }
 
     /// Returns whether the pass draws masks: it trains.
@@ -91,8 +115,15 @@ impl<'s> Pass<'s> {
 
     /// Draws a mask of `entries` entries for every lane in training; none in evaluation and for `p` = 0.
     pub fn masks(&mut self, entries: usize, p: f64, purpose: &'static str) -> Option<Masks> {
+        if !self.trains() || p <= 0.0 {
+            return None;
+        }
+        #[cfg(feature = "cuda")]
+        if let Some(keys) = &mut self.keys {
+            return Some(Arc::new(keys.masks(self.lanes, p, purpose)));
+        }
         let draw = |lane: &mut Streams| Mask::draw(lane.open(purpose), entries, p);
-        (self.trains() && p > 0.0).then(|| Arc::new(self.lanes.par_iter_mut().map(draw).collect()))
+        Some(Arc::new(LaneMasks::Drawn(self.lanes.par_iter_mut().map(draw).collect())))
     }
 
     /// Applies layers to fixed features, once for every list of masks; see [`ops::layers`].
@@ -114,13 +145,13 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Returns numbers that are the same for all lanes: lanes × numbers.
+    /// Returns numbers that are the same for all lanes, from [`Weights::constant`](super::Weights::constant): lanes ×
+    /// numbers.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn constant(&self, numbers: &[f64], graph: &GraphView) -> Result<Tensor> {
-        let row = Tensor::from_slice(numbers, (1, numbers.len()), &Device::Cpu)?.to_dtype(graph.dtype())?;
-        row.to_device(graph.device())?.repeat((self.lanes.len(), 1))
+    pub fn constant(&self, row: &Tensor) -> Result<Tensor> {
+        row.repeat((self.lanes.len(), 1))
     }
 
     /// Walks back from the gradients of some tensors to those of the weights.

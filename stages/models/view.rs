@@ -21,6 +21,7 @@ pub struct GraphView {
     pub operator: Arc<Propagator>,
     /// Eigenpairs of the operator, for the models that need them.
     pub spectrum: Option<SpectrumView>,
+    device: Device,
 }
 
 /// Eigenpairs of both ends: first the low side, then the high side, each by descending eigenvalue.
@@ -34,11 +35,25 @@ pub struct SpectrumView {
 }
 
 impl GraphView {
-    /// Turns artifacts into tensors of type `dtype`.
+    /// Turns artifacts into tensors of type `dtype` in main memory.
     ///
     /// # Errors
     /// [`StageError::Unusable`] if graph and spectrum differ in size.
     pub fn new(
+        operator: &Operator,
+        nodes: &Nodes,
+        spectrum: Option<&Spectrum>,
+        dtype: DType,
+    ) -> Result<Self, StageError> {
+        Self::on(Device::Cpu, operator, nodes, spectrum, dtype)
+    }
+
+    /// Turns artifacts into tensors of type `dtype` on a device. What a model does not use is never uploaded.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] if graph and spectrum differ in size.
+    pub fn on(
+        device: Device,
         operator: &Operator,
         nodes: &Nodes,
         spectrum: Option<&Spectrum>,
@@ -64,15 +79,15 @@ impl GraphView {
                 "classes are counted from 0; the data source is not consistent",
             ));
         }
-        let spectrum = spectrum.map(|s| SpectrumView::new(s, nodes, dtype)).transpose()?;
+        let spectrum = spectrum.map(|s| SpectrumView::new(s, nodes, dtype, &device)).transpose()?;
         let features = Arc::new(FeatureView::new(&graph.features, dtype)?);
         let operator = Arc::new(Propagator::new(operator.matrix.clone()));
-        Ok(Self { nodes, classes: graph.classes, features, operator, spectrum })
+        Ok(Self { nodes, classes: graph.classes, features, operator, spectrum, device })
     }
 
     /// Returns where all tensors are.
     pub fn device(&self) -> &Device {
-        &Device::Cpu
+        &self.device
     }
 
     /// Returns the type of all tensors.
@@ -82,7 +97,7 @@ impl GraphView {
 }
 
 impl SpectrumView {
-    fn new(spectrum: &Spectrum, nodes: usize, dtype: DType) -> Result<Self, StageError> {
+    fn new(spectrum: &Spectrum, nodes: usize, dtype: DType, device: &Device) -> Result<Self, StageError> {
         let (low, high) = (&spectrum.low, &spectrum.high);
         let pairs = low.values.len() + high.values.len();
         if spectrum.nodes != nodes || low.vectors.len() + high.vectors.len() != pairs * nodes {
@@ -94,7 +109,7 @@ impl SpectrumView {
         Ok(Self {
             values: [low.values.as_slice(), high.values.as_slice()].concat(),
             low: low.values.len(),
-            vectors: Eigenvectors::new(&[&low.vectors[..], &high.vectors[..]], nodes, dtype)?,
+            vectors: Eigenvectors::on(device, &[&low.vectors[..], &high.vectors[..]], nodes, dtype)?,
         })
     }
 }

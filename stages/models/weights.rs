@@ -96,6 +96,15 @@ impl<'s> Weights<'s> {
         self.add(name, rule, shape, purpose, |stream| (0..count).map(|_| stream.symmetric(r)).collect())
     }
 
+    /// Returns numbers that are not trained, where the weights are: 1 × numbers.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn constant(&self, numbers: &[f64]) -> Result<Tensor> {
+        let row = Tensor::from_slice(numbers, (1, numbers.len()), &Device::Cpu)?;
+        row.to_dtype(self.dtype)?.to_device(&self.device)
+    }
+
     /// Returns the type of all weights.
     pub fn dtype(&self) -> DType {
         self.dtype

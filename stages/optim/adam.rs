@@ -12,10 +12,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
+#[cfg(feature = "cuda")]
+use candle_core::{CudaStorage, backend::BackendStorage};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::Rule;
+#[cfg(feature = "cuda")]
+use crate::cuda;
 use crate::host::{self, Element};
 
 const BETA1: f64 = 0.9;
@@ -49,6 +53,8 @@ pub struct Settings {
 struct Moments {
     single: [Vec<f32>; 2],
     double: [Vec<f64>; 2],
+    #[cfg(feature = "cuda")]
+    on_card: Option<cuda::Moments>,
 }
 
 impl Adam {
@@ -74,7 +80,10 @@ impl Adam {
     }
 
     /// Keeps some of `lanes` lanes.
-    pub fn select(&mut self, lanes: usize, kept: &[usize]) {
+    ///
+    /// # Errors
+    /// When a card has no room.
+    pub fn select(&mut self, lanes: usize, kept: &[usize]) -> Result<()> {
         fn keep<T: Copy>(values: &mut Vec<T>, lanes: usize, kept: &[usize]) {
             let size = values.len().checked_div(lanes).unwrap_or(0);
             *values = kept.iter().flat_map(|lane| values[lane * size..(lane + 1) * size].iter().copied()).collect();
@@ -82,6 +91,11 @@ impl Adam {
         let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
         moments.single.iter_mut().for_each(|values| keep(values, lanes, kept));
         moments.double.iter_mut().for_each(|values| keep(values, lanes, kept));
+        #[cfg(feature = "cuda")]
+        if let Some(on_card) = &mut moments.on_card {
+            *on_card = on_card.select(lanes, kept)?;
+        }
+        Ok(())
     }
 }
 
@@ -131,6 +145,18 @@ impl InplaceOp2 for Step {
             CpuStorage::F64(_) => self.run(w, wl, g, gl, &mut moments.double),
             _ => host::float_only("Adam"),
         }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(&self, w: &mut CudaStorage, wl: &Layout, g: &CudaStorage, gl: &Layout) -> Result<()> {
+        let moments = &mut *self.moments.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_card = match &mut moments.on_card {
+            Some(on_card) => on_card,
+            none => none.insert(cuda::Moments::new(g.device(), wl.shape().elem_count())?),
+        };
+        let (decay, rate, unbias) = (self.decay, self.rate, self.unbias2);
+        let step = cuda::Step { decay, betas: (BETA1, BETA2), epsilon: EPSILON, rate, unbias };
+        on_card.step((w, wl), (g, gl), step)
     }
 }
 

@@ -9,15 +9,15 @@ use candle_core::{DType, Result as TensorResult, Tensor};
 use super::{Run, Select};
 use crate::contract::StageError;
 use crate::kinds::{Epoch, Part, TrainedSplit};
-use crate::models::ops::{Gradients, Score, Targets};
-use crate::models::{Model, Named, Pass, Sides, Streams, Weights};
+use crate::models::ops::{Gradients, Score, Targets, judge};
+use crate::models::{Lanes, Model, Named, Sides, Weights};
 use crate::optim::{Adam, Settings, StepDecay, WindowedStop};
 
 /// The lanes of a batch that still train, and their state.
 pub(super) struct Batch<'r> {
     run: &'r Run<'r>,
     lanes: Vec<Lane>,
-    streams: Vec<Streams>,
+    streams: Lanes,
     model: Box<dyn Model>,
     weights: Vec<Weight>,
     /// Logits of the kept epochs, lanes × nodes × classes; none before the first evaluation.
@@ -60,8 +60,8 @@ pub(super) type Finished = (usize, Result<TrainedSplit, StageError>);
 impl<'r> Batch<'r> {
     /// Builds the model for some splits.
     pub fn new(run: &'r Run<'r>, splits: &[usize]) -> Result<Self, StageError> {
-        let mut streams: Vec<_> = splits.iter().map(|split| Streams::new(run.params.seed, *split)).collect();
-        let mut weights = Weights::new(&mut streams, run.data.dtype(), run.data.device().clone());
+        let mut streams = Lanes::new(run.params.seed, splits, run.data.device());
+        let mut weights = Weights::new(streams.streams(), run.data.dtype(), run.data.device().clone());
         let model = run.model.build(run.job.variant, &run.data, &mut weights)?;
         let weights = weights.into_named().into_iter();
         let weights = weights.map(|named| Weight { adam: Adam::new(named.rule), named, kept: None }).collect();
@@ -98,21 +98,21 @@ impl<'r> Batch<'r> {
                 _ if epoch == epochs => Sides::Eval,
                 _ => Sides::Both,
             };
-            let mut pass = Pass::new(sides, &mut self.streams);
+            let mut pass = self.streams.pass(sides);
             let logits = self.model.forward(&self.run.data, &mut pass)?;
+            let penalty = if pass.trains() { self.model.penalty()? } else { None };
+            let (train, val) = (pass.trains().then_some(&self.train), (epoch > 0).then_some(&self.val));
+            let judged = judge(&logits, train, penalty.as_ref(), val)?;
             // The weights are those that the epoch before has left.
-            if let (1.., Some(logits)) = (epoch, logits.eval()) {
-                let scores = self.val.scores(logits)?;
+            if let (Some(scores), Some(logits)) = (judged.val, logits.eval()) {
                 keep(self.run, &mut self.lanes, &mut self.weights, &mut self.logits, logits, epoch - 1, &scores)?;
             }
-            if epoch == epochs || self.lanes.iter().all(|lane| lane.ends.is_some()) {
+            let Some((losses, gradient)) = judged.train else { break };
+            if self.lanes.iter().all(|lane| lane.ends.is_some()) {
                 break;
             }
-            let (mut losses, gradient) = self.train.loss(logits.main())?;
             let mut from = vec![(logits.main().clone(), gradient)];
-            if let Some(penalty) = self.model.penalty()? {
-                let penalties = penalty.to_dtype(DType::F64)?.to_vec1::<f64>()?;
-                losses.iter_mut().zip(penalties).for_each(|(loss, penalty)| *loss += penalty);
+            if let Some(penalty) = penalty {
                 from.push((penalty.clone(), penalty.ones_like()?));
             }
             for (lane, loss) in self.lanes.iter_mut().zip(losses) {
@@ -165,13 +165,7 @@ impl<'r> Batch<'r> {
             }
         }
         self.lanes.retain(|lane| lane.ends.is_none());
-        let mut kept = stays.iter().peekable();
-        let mut index = 0;
-        self.streams.retain(|_| {
-            let stays = kept.next_if(|i| **i == index).is_some();
-            index += 1;
-            stays
-        });
+        self.streams.keep(&stays);
         if stays.is_empty() {
             return Ok(());
         }
@@ -185,7 +179,7 @@ impl<'r> Batch<'r> {
         };
         for weight in &mut self.weights {
             weight.named.param.set(&weight.named.param.tensor().detach().index_select(&rows, 0)?)?;
-            weight.adam.select(before, &stays);
+            weight.adam.select(before, &stays)?;
             select(&mut weight.kept)?;
         }
         select(&mut self.logits)?;

@@ -29,7 +29,7 @@ pub enum Basis {
 
 impl Basis {
     /// Returns a and b of the step to degree `k`.
-    fn step(self, k: usize) -> (f64, f64) {
+    pub fn step(self, k: usize) -> (f64, f64) {
         match self {
             Self::Chebyshev if k > 1 => (2.0, -1.0),
             _ => (1.0, 0.0),

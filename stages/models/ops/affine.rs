@@ -21,6 +21,7 @@ const RANGE: usize = 1024;
 /// # Errors
 /// When the shapes or types do not fit.
 pub fn affine(x: &Wide, weight: &Tensor, bias: &Tensor) -> Result<Wide> {
+    on_card!(weight => super::cuda::layer(x, weight, Some(bias)));
     let (weight, bias, input) = (weight.contiguous()?, bias.contiguous()?, x.main().clone());
     x.apply(|x, beside| x.apply_op3_no_bwd(&weight, &bias, &Affine { beside }), {
         let (weight, bias) = (weight.clone(), bias.clone());
@@ -36,6 +37,7 @@ pub fn affine(x: &Wide, weight: &Tensor, bias: &Tensor) -> Result<Wide> {
 /// # Errors
 /// When the shapes or types do not fit.
 pub fn product(x: &Wide, weight: &Tensor) -> Result<Wide> {
+    on_card!(weight => super::cuda::layer(x, weight, None));
     let (weight, input) = (weight.contiguous()?, x.main().clone());
     x.apply(|x, beside| x.apply_op2_no_bwd(&weight, &Times { beside }), {
         let weight = weight.clone();

@@ -3,15 +3,19 @@
 //!
 //! A mask is a bit an entry, drawn on the host. A uniform number is compared with p digit by digit, most significant
 //! first, for 64 entries at once; drawing stops once all 64 are decided. p = 0.5 therefore costs one random bit an entry,
-//! any other p about eight, and p is met to 53 binary digits.
+//! any other p about eight, and p is met to 53 binary digits. On a card a mask is hashed where it is used.
 
 use std::sync::Arc;
 
+#[cfg(feature = "cuda")]
+use candle_core::CudaStorage;
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, bail};
 use rayon::prelude::*;
 
 use super::wide::{Eval, Wide};
+#[cfg(feature = "cuda")]
+use crate::cuda;
 use crate::host::{self, Element, by_float};
 use crate::math::kernels::units;
 use crate::math::random::Stream;
@@ -21,7 +25,53 @@ use crate::math::real::Real;
 const WORDS: usize = 1 << 10;
 
 /// One mask a lane.
-pub type Masks = Arc<Vec<Mask>>;
+pub type Masks = Arc<LaneMasks>;
+
+/// The masks of all lanes.
+pub enum LaneMasks {
+    /// Drawn on the host.
+    Drawn(Vec<Mask>),
+    /// Hashed on a card; the host sees none.
+    #[cfg(feature = "cuda")]
+    Hashed(cuda::Masks),
+}
+
+impl LaneMasks {
+    /// Returns what survivors are multiplied by.
+    fn scale(&self) -> f64 {
+        match self {
+            Self::Drawn(masks) => masks.first().map_or(1.0, Mask::scale),
+            #[cfg(feature = "cuda")]
+            Self::Hashed(masks) => masks.scale(),
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn on_card(&self) -> Result<&cuda::Masks> {
+        match self {
+            Self::Hashed(masks) => Ok(masks),
+            Self::Drawn(_) => bail!("masks on a card are hashed there"),
+        }
+    }
+}
+
+impl std::ops::Deref for LaneMasks {
+    type Target = [Mask];
+
+    fn deref(&self) -> &[Mask] {
+        match self {
+            Self::Drawn(masks) => masks,
+            #[cfg(feature = "cuda")]
+            Self::Hashed(_) => &[],
+        }
+    }
+}
+
+impl FromIterator<Mask> for LaneMasks {
+    fn from_iter<I: IntoIterator<Item = Mask>>(masks: I) -> Self {
+        Self::Drawn(masks.into_iter().collect())
+    }
+}
 
 /// Which entries survive.
 #[derive(Clone)]
@@ -124,7 +174,7 @@ pub(crate) fn rectify(x: &Wide, masks: Option<Masks>, eval: Eval) -> Result<Wide
     let (input, output) = (x.main().clone(), main.clone());
     Ok(x.next(main, eval, move |grad| {
         // A unit that is zero, rectified or dropped, passes nothing.
-        let scale = masks.as_ref().and_then(|masks| masks.first()).map_or(1.0, Mask::scale);
+        let scale = masks.as_ref().map_or(1.0, |masks| masks.scale());
         let gradient = output.apply_op2_no_bwd(grad, &Rectified { scale })?;
         Ok(vec![(input, gradient)])
     }))
@@ -160,6 +210,11 @@ impl CustomOp1 for Dropout {
         let out = by_float!(x.dtype(), "dropout", T => run::<T>(&self.masks, x, layout))?;
         Ok((out, layout.shape().clone()))
     }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(&self, x: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {
+        Ok((cuda::dropout((x, layout), self.masks.on_card()?)?, layout.shape().clone()))
+    }
 }
 
 struct Rectify {
@@ -191,6 +246,12 @@ impl CustomOp1 for Rectify {
         })?;
         Ok((out, layout.shape().clone()))
     }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(&self, x: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {
+        let masks = self.masks.as_ref().map(|masks| masks.on_card()).transpose()?;
+        Ok((cuda::rectify((x, layout), masks)?, layout.shape().clone()))
+    }
 }
 
 /// Lets a gradient through, scaled, where the output of ReLU and dropout is positive.
@@ -216,6 +277,17 @@ impl CustomOp2 for Rectified {
             Ok(T::to_cpu_storage_owned(gradient))
         })?;
         Ok((gradient, gl.shape().clone()))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(
+        &self,
+        out: &CudaStorage,
+        ol: &Layout,
+        grad: &CudaStorage,
+        gl: &Layout,
+    ) -> Result<(CudaStorage, Shape)> {
+        Ok((cuda::rectify_backward((out, ol), (grad, gl), self.scale)?, gl.shape().clone()))
     }
 }
 

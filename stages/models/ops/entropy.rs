@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
-use candle_core::{Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor, bail};
 use rayon::prelude::*;
 
+use super::wide::Wide;
 use crate::host::{self, Element, by_float};
 
 /// Which nodes of every lane count, and the classes of all nodes.
@@ -17,6 +18,8 @@ pub struct Targets {
     labels: Arc<[u32]>,
     /// Nodes of every lane.
     lanes: Arc<Vec<Vec<u32>>>,
+    #[cfg(feature = "cuda")]
+    uploaded: Arc<std::sync::OnceLock<crate::cuda::Judged>>,
 }
 
 /// Mean cross-entropy and accuracy of one lane; of equal logits the lowest class is the prediction.
@@ -28,17 +31,71 @@ pub struct Score {
     pub accuracy: f64,
 }
 
+/// What a pass tells of every lane.
+#[derive(Default)]
+pub struct Judgement {
+    /// Training losses with their penalties, and the gradient of their sum at the logits, of a pass that trains.
+    pub train: Option<(Vec<f64>, Tensor)>,
+    /// Scores on the validation nodes, of a pass that evaluates.
+    pub val: Option<Vec<Score>>,
+}
+
+/// Judges both sides of a pass: the loss on the nodes of `train`, plus `penalty` (lanes) if there is one, and the scores on
+/// the nodes of `val`. What is not wanted is left out.
+///
+/// # Errors
+/// When the logits are of other nodes or lanes.
+pub fn judge(
+    logits: &Wide,
+    train: Option<&Targets>,
+    penalty: Option<&Tensor>,
+    val: Option<&Targets>,
+) -> Result<Judgement> {
+    on_card!(logits.main() => super::cuda::judge(logits, train, penalty, val));
+    let mut train = train.map(|train| train.loss(logits.main())).transpose()?;
+    if let (Some((losses, _)), Some(penalty)) = (&mut train, penalty) {
+        let penalties = penalty.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+        losses.iter_mut().zip(penalties).for_each(|(loss, penalty)| *loss += penalty);
+    }
+    let val = val.zip(logits.eval()).map(|(val, logits)| val.scores(logits)).transpose()?;
+    Ok(Judgement { train, val })
+}
+
 impl Targets {
     /// Names the nodes of every lane. Labels and nodes must fit the logits that they meet.
     pub fn new(labels: Arc<[u32]>, lanes: Vec<Vec<u32>>) -> Self {
-        Self { labels, lanes: Arc::new(lanes) }
+        Self {
+            labels,
+            lanes: Arc::new(lanes),
+            #[cfg(feature = "cuda")]
+            uploaded: Arc::default(),
+        }
+    }
+
+    /// Returns the nodes of every lane.
+    #[cfg(feature = "cuda")]
+    pub(super) fn lanes(&self) -> &[Vec<u32>] {
+        &self.lanes
+    }
+
+    /// Returns the same on the card of some logits.
+    #[cfg(feature = "cuda")]
+    pub(super) fn on_card(&self, logits: &Tensor) -> Result<&crate::cuda::Judged> {
+        crate::cuda::once(&self.uploaded, || {
+            self.check(logits.dims())?;
+            let mut inside = vec![0u8; self.lanes.len() * self.labels.len()];
+            for (nodes, inside) in self.lanes.iter().zip(inside.chunks_exact_mut(self.labels.len().max(1))) {
+                nodes.iter().for_each(|node| inside[*node as usize] = 1);
+            }
+            crate::cuda::Judged::new(logits.device().as_cuda_device()?, &self.labels, &inside, logits.dim(2)?)
+        })
     }
 
     /// Keeps some lanes.
     #[must_use]
     pub fn select(&self, lanes: &[usize]) -> Self {
         let kept = lanes.iter().filter_map(|lane| self.lanes.get(*lane).cloned()).collect();
-        Self { labels: self.labels.clone(), lanes: Arc::new(kept) }
+        Self::new(self.labels.clone(), kept)
     }
 
     /// Returns the loss of every lane, and the gradient of their sum.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, CustomOp2, DType, Layout, Result, Shape, Tensor, bail};
+use candle_core::{CpuStorage, CustomOp2, DType, Device, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
 use super::side_by_side::SideBySide;
@@ -28,6 +28,9 @@ pub struct Eigenvectors {
 enum Stored {
     Single(Panels<f32>),
     Double(Panels<f64>),
+    /// On a card, in single precision.
+    #[cfg(feature = "cuda")]
+    OnCard(Tensor),
 }
 
 impl Eigenvectors {
@@ -48,6 +51,35 @@ impl Eigenvectors {
         Ok(Self { stored: Arc::new(stored), pairs: 0..rows.len() })
     }
 
+    /// As [`Eigenvectors::new`], for products on `device`.
+    ///
+    /// # Errors
+    /// When `dtype` is not a float type, or a card has no room.
+    pub fn on(device: &Device, sides: &[&[f32]], nodes: usize, dtype: DType) -> Result<Self> {
+        match device {
+            Device::Cpu => Self::new(sides, nodes, dtype),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(_) => Self::upload(sides, nodes, device),
+            other => bail!("eigenvectors cannot be on {:?}", other.location()),
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn upload(sides: &[&[f32]], nodes: usize, device: &Device) -> Result<Self> {
+        let side = |side: &&[f32]| Tensor::from_slice(side, (side.len() / nodes.max(1), nodes), device);
+        let rows = Tensor::cat(&sides.iter().map(side).collect::<Result<Vec<_>>>()?, 0)?;
+        let pairs = 0..rows.dim(0)?;
+        Ok(Self { stored: Arc::new(Stored::OnCard(rows)), pairs })
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_card(&self) -> Result<Tensor> {
+        match &*self.stored {
+            Stored::OnCard(rows) => rows.narrow(0, self.pairs.start, self.pairs.len()),
+            _ => bail!("these eigenvectors are not on a card"),
+        }
+    }
+
     /// Keeps some of the pairs.
     #[must_use]
     pub fn keep(&self, pairs: Range<usize>) -> Self {
@@ -58,6 +90,8 @@ impl Eigenvectors {
         match &*self.stored {
             Stored::Single(panels) => panels.columns(),
             Stored::Double(panels) => panels.columns(),
+            #[cfg(feature = "cuda")]
+            Stored::OnCard(rows) => rows.dim(1).unwrap_or(0),
         }
     }
 }
@@ -84,6 +118,7 @@ impl Stores for f64 {
 /// # Errors
 /// When shapes or types do not fit.
 pub fn filter(vectors: &Eigenvectors, response: &Tensor, z: &Wide) -> Result<Wide> {
+    on_card!(z.main() => super::cuda::filter(&vectors.on_card()?, response, z));
     let response = response.contiguous()?;
     let kept: Kept = Arc::default();
     let (input, of, again) = (z.main().clone(), response.clone(), vectors.clone());

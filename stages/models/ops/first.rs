@@ -48,7 +48,7 @@ pub(crate) struct PassMasks {
 }
 
 impl PassMasks {
-    fn drops(&self) -> bool {
+    pub fn drops(&self) -> bool {
         self.features.is_some() || self.hidden.is_some()
     }
 }
@@ -62,6 +62,7 @@ pub(crate) fn layers(
     evaluates: bool,
     tape: &Tape,
 ) -> Result<Vec<Wide>> {
+    on_card!(first.weight => super::cuda::layers(x, &first, second.as_ref(), passes, evaluates, tape));
     let dtype = first.weight.dtype();
     let layers = Layers { x: x.clone(), first, second, passes, evaluates };
     by_float!(dtype, "a layer", T => layers.apply::<T>(tape))

@@ -3,8 +3,24 @@
 //! All of them take *lanes*: a tensor is lanes × nodes × columns, a lane is one split (and seed) of a batch, and no lane
 //! sees another. A lane's numbers have the same bytes whoever rides along. [`Wide`] carries the training side and the
 //! evaluation side, which an operation computes in one pass.
+//!
+//! On a CUDA card an operation that is one kernel has it beside the loop of the processor (`cuda_fwd`); the others leave on
+//! their first line for a function of the same name in `cuda.rs`. Products are cuBLAS's there, which chooses by shape: a
+//! lane's numbers then are the same up to rounding whoever rides along, and of the same bytes in the same batch.
+
+/// Goes the way of a card if a tensor is on one: `on_card!(tensor => the operation's result)`.
+macro_rules! on_card {
+    ($tensor:expr => $result:expr) => {
+        #[cfg(feature = "cuda")]
+        if $tensor.device().is_cuda() {
+            return $result;
+        }
+    };
+}
 
 pub(crate) mod affine;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod dropout;
 mod entropy;
 mod filter;
@@ -17,9 +33,9 @@ mod tape;
 mod wide;
 
 pub use affine::{affine, product};
-pub use dropout::{Mask, Masks};
+pub use dropout::{LaneMasks, Mask, Masks};
 pub(crate) use dropout::{drop, rectify};
-pub use entropy::{Score, Targets};
+pub use entropy::{Judgement, Score, Targets, judge};
 pub use filter::{Eigenvectors, filter};
 pub(crate) use first::{LayerWeights, PassMasks, layers};
 pub use propagate::{Basis, Propagator, polynomial, propagate};

@@ -16,14 +16,55 @@ use rayon::prelude::*;
 use super::side_by_side::SideBySide;
 use super::wide::{Beside, Wide};
 use crate::host::{self, Element, by_float};
+use crate::math::csr::Csr;
 use crate::math::kernels::BLOCK;
-pub use crate::math::kernels::hops::{Basis, Propagator};
+use crate::math::kernels::hops;
+pub use crate::math::kernels::hops::Basis;
+
+/// A symmetric operator made ready for products.
+pub struct Propagator {
+    matrix: hops::Propagator,
+    #[cfg(feature = "cuda")]
+    uploaded: std::sync::OnceLock<crate::cuda::Sparse>,
+}
+
+impl Propagator {
+    /// Prepares a matrix.
+    pub fn new(matrix: Csr) -> Self {
+        Self {
+            matrix: hops::Propagator::new(matrix),
+            #[cfg(feature = "cuda")]
+            uploaded: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// Returns the matrix on the card where it is used.
+    #[cfg(feature = "cuda")]
+    pub(super) fn on_card(&self, device: &candle_core::Device) -> Result<&crate::cuda::Sparse> {
+        crate::cuda::once(&self.uploaded, || {
+            let matrix = self.matrix.matrix();
+            let starts: Vec<u32> =
+                matrix.indptr.iter().map(|start| crate::cuda::index(*start)).collect::<Result<_>>()?;
+            let values: Vec<f32> = matrix.values.iter().map(|value| *value as f32).collect();
+            crate::cuda::Sparse::new(device.as_cuda_device()?, &starts, &matrix.indices, &values, matrix.cols())
+        })
+    }
+}
+
+impl std::ops::Deref for Propagator {
+    type Target = hops::Propagator;
+
+    fn deref(&self) -> &hops::Propagator {
+        &self.matrix
+    }
+}
 
 /// Returns S·Z of every lane for symmetric S: nodes × nodes and `z`: lanes × nodes × columns.
 ///
 /// # Errors
 /// When shapes or types do not fit.
 pub fn propagate(operator: &Arc<Propagator>, z: &Wide) -> Result<Wide> {
+    on_card!(z.main() => super::cuda::propagate(operator, z));
     let (input, again) = (z.main().clone(), operator.clone());
     z.apply(
         |z, beside| z.apply_op1_no_bwd(&Product { operator: operator.clone(), beside }),
@@ -40,6 +81,7 @@ pub fn propagate(operator: &Arc<Propagator>, z: &Wide) -> Result<Wide> {
 /// # Errors
 /// When shapes or types do not fit.
 pub fn polynomial(operator: &Arc<Propagator>, basis: Basis, coefficients: &Tensor, z: &Wide) -> Result<Wide> {
+    on_card!(z.main() => super::cuda::polynomial(operator, basis, coefficients, z));
     let coefficients = coefficients.contiguous()?;
     let (input, of, again) = (z.main().clone(), coefficients.clone(), operator.clone());
     z.apply(

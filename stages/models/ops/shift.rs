@@ -16,6 +16,7 @@ const TASK: usize = 1 << 14;
 /// # Errors
 /// When shapes or types do not fit.
 pub fn shift(z: &Wide, bias: &Tensor) -> Result<Wide> {
+    on_card!(bias => super::cuda::shift(z, bias));
     let bias = bias.contiguous()?;
     let (input, of) = (z.main().clone(), bias.clone());
     z.apply(
@@ -47,6 +48,7 @@ pub fn add(a: &Wide, b: &Wide) -> Result<Wide> {
 
 /// Returns a + b of plain tensors.
 pub(super) fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    on_card!(a => a + b);
     a.contiguous()?.apply_op2_no_bwd(&b.contiguous()?, &Add)
 }
 

@@ -1,0 +1,83 @@
+//! The random streams of a batch.
+
+use candle_core::Device;
+
+use super::{Pass, Sides, Streams};
+
+/// The streams of all lanes of a batch, where its passes are started.
+pub struct Lanes {
+    streams: Vec<Streams>,
+    /// On a card, what masks are hashed from.
+    #[cfg(feature = "cuda")]
+    keys: Option<keys::Keys>,
+}
+
+impl Lanes {
+    /// Names the streams of splits that are trained on `device`.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there is one device"))]
+    pub fn new(seed: u64, splits: &[usize], device: &Device) -> Self {
+        Self {
+            streams: splits.iter().map(|split| Streams::new(seed, *split)).collect(),
+            #[cfg(feature = "cuda")]
+            keys: device.is_cuda().then(keys::Keys::default),
+        }
+    }
+
+    /// Returns the streams, by lane.
+    pub fn streams(&mut self) -> &mut [Streams] {
+        &mut self.streams
+    }
+
+    /// Starts a pass.
+    pub fn pass(&mut self, sides: Sides) -> Pass<'_> {
+        let pass = Pass::new(sides, &mut self.streams);
+        #[cfg(feature = "cuda")]
+        let pass = pass.hashing(self.keys.as_mut());
+        pass
+    }
+
+    /// Keeps some lanes, in ascending order.
+    pub fn keep(&mut self, lanes: &[usize]) {
+        let mut lane = 0..;
+        self.streams.retain(|_| lane.next().is_some_and(|lane| lanes.binary_search(&lane).is_ok()));
+        #[cfg(feature = "cuda")]
+        self.keys.iter_mut().for_each(keys::Keys::forget);
+    }
+}
+
+#[cfg(feature = "cuda")]
+pub(super) mod keys {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use crate::cuda;
+    use crate::models::Streams;
+    use crate::models::ops::LaneMasks;
+
+    /// The keys of all lanes by purpose, named when they are first used.
+    #[derive(Default)]
+    pub struct Keys {
+        /// Passes so far.
+        passes: u64,
+        named: BTreeMap<&'static str, Arc<cuda::Keys>>,
+    }
+
+    impl Keys {
+        /// Counts a pass.
+        pub fn next_pass(&mut self) {
+            self.passes += 1;
+        }
+
+        /// Returns the masks of this pass.
+        pub fn masks(&mut self, lanes: &[Streams], p: f64, purpose: &'static str) -> LaneMasks {
+            let name = || Arc::new(cuda::Keys::new(lanes.iter().map(|lane| lane.key(purpose)).collect()));
+            let keys = self.named.entry(purpose).or_insert_with(name);
+            LaneMasks::Hashed(cuda::Masks::new(keys.clone(), self.passes, p))
+        }
+
+        /// Forgets the keys: there are other lanes now. Passes count on.
+        pub fn forget(&mut self) {
+            self.named.clear();
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Operations on a CUDA card: kernels of our own for what is sparse, candle's for what is dense.
+//!
+//! Both sides of a [`Wide`] take a step one after the other, but for the filter, where one pass over the eigenvectors
+//! serves both. Nothing is fused: a card has the memory for what is between two steps. Nothing is copied to the card or
+//! back either, but for the few numbers that tell candle's kernels the shape of a tensor that is not contiguous.
+//!
+//! Weights enter detached, or candle would note its own way back beside that of the tape.
+
+use std::sync::Arc;
+
+use candle_core::{Result, Tensor};
+
+use super::Masks;
+use super::dropout::rectify;
+use super::entropy::{Judgement, Score, Targets};
+use super::first::{LayerWeights, PassMasks};
+use super::propagate::{Basis, Propagator};
+use super::tape::Tape;
+use super::wide::{Eval, Wide};
+use crate::cuda;
+use crate::models::FeatureView;
+
+/// Applies a step to each side.
+fn each(
+    x: &Wide,
+    forward: impl Fn(&Tensor) -> Result<Tensor>,
+    back: impl FnOnce(&Tensor) -> Result<Vec<(Tensor, Tensor)>> + 'static,
+) -> Result<Wide> {
+    let main = forward(&x.main().contiguous()?)?;
+    let eval = match x.eval_side() {
+        Eval::Own(eval) => Eval::Own(forward(&eval.contiguous()?)?),
+        other => other.clone(),
+    };
+    Ok(x.next(main, eval, back))
+}
+
+/// X·W, or X·W + b: a product a lane.
+pub fn layer(x: &Wide, weight: &Tensor, bias: Option<&Tensor>) -> Result<Wide> {
+    let w = weight.detach();
+    let b = bias.map(|bias| bias.detach().unsqueeze(1)).transpose()?;
+    let (input, weight, bias, again) = (x.main().contiguous()?, weight.clone(), bias.cloned(), w.clone());
+    let forward = |x: &Tensor| {
+        let y = x.matmul(&w)?;
+        b.as_ref().map_or(Ok(y.clone()), |b| y.broadcast_add(b))
+    };
+    let to = x.main().clone();
+    each(x, forward, move |grad| {
+        let of_x = grad.matmul(&again.transpose(1, 2)?)?;
+        let of_w = input.transpose(1, 2)?.matmul(grad)?;
+        let mut gradients = vec![(to, of_x), (weight, of_w)];
+        if let Some(bias) = bias {
+            gradients.push((bias, grad.sum(1)?));
+        }
+        Ok(gradients)
+    })
+}
+
+/// z + b.
+pub fn shift(z: &Wide, bias: &Tensor) -> Result<Wide> {
+    let (input, b, bias) = (z.main().clone(), bias.detach().unsqueeze(1)?, bias.clone());
+    each(
+        z,
+        |z| z.broadcast_add(&b),
+        move |grad| {
+            let of_b = grad.sum(1)?;
+            Ok(vec![(input, grad.clone()), (bias, of_b)])
+        },
+    )
+}
+
+/// One or two layers on features, step by step. The passes share their evaluation.
+pub fn layers(
+    x: &Arc<FeatureView>,
+    first: &LayerWeights,
+    second: Option<&LayerWeights>,
+    passes: Vec<PassMasks>,
+    evaluates: bool,
+    tape: &Tape,
+) -> Result<Vec<Wide>> {
+    let apart = passes.iter().any(PassMasks::drops);
+    let mut outputs: Vec<Wide> = Vec::with_capacity(passes.len());
+    for masks in passes {
+        let eval = match outputs.is_empty() {
+            _ if !apart => Eval::Same,
+            true if evaluates => Eval::Own(on_features(x, first, None)?),
+            _ => Eval::Absent,
+        };
+        let main = on_features(x, first, masks.features.as_ref())?;
+        tape.note(&[&main], {
+            let (x, first, masks) = (x.clone(), first.clone(), masks.features);
+            move |arrived| match arrived {
+                [Some(gradient)] => on_features_back(&x, first, masks.as_ref(), &gradient.contiguous()?),
+                _ => Ok(Vec::new()),
+            }
+        });
+        let units = Wide::new(main, eval, tape);
+        outputs.push(match second {
+            Some(second) => {
+                let eval = units.eval_side().clone();
+                layer(&rectify(&units, masks.hidden, eval)?, &second.weight, second.bias.as_ref())?
+            }
+            None => units,
+        });
+    }
+    let eval = outputs.first().map_or(Eval::Absent, |output| output.eval_side().clone());
+    Ok(outputs.iter().map(|output| Wide::new(output.main().clone(), eval.clone(), tape)).collect())
+}
+
+/// drop(X)·W + b.
+fn on_features(x: &FeatureView, layer: &LayerWeights, masks: Option<&Masks>) -> Result<Tensor> {
+    let (lanes, _, columns) = layer.weight.dims3()?;
+    let features = x.on_card(layer.weight.device())?;
+    let masks = masks.map(|masks| masks.on_card()).transpose()?;
+    let weight = layer.weight.contiguous()?;
+    let out = cuda::lend(&weight, |weight| match &layer.bias {
+        Some(bias) => cuda::lend(&bias.contiguous()?, |bias| features.times(weight, Some(bias), masks, lanes)),
+        None => features.times(weight, None, masks, lanes),
+    })?;
+    Ok(cuda::tensor(out, (lanes, x.rows(), columns)))
+}
+
+fn on_features_back(
+    x: &FeatureView,
+    layer: LayerWeights,
+    masks: Option<&Masks>,
+    grad: &Tensor,
+) -> Result<Vec<(Tensor, Tensor)>> {
+    let features = x.on_card(grad.device())?;
+    let masks = masks.map(|masks| masks.on_card()).transpose()?;
+    let of_w = cuda::lend(grad, |grad| features.times_backward(grad, masks, layer.weight.dim(0)?))?;
+    let shape = layer.weight.shape().clone();
+    let mut gradients = vec![(layer.weight, cuda::tensor(of_w, shape))];
+    if let Some(bias) = layer.bias {
+        gradients.push((bias, grad.sum(1)?));
+    }
+    Ok(gradients)
+}
+
+/// a·S·z + b·y; y does not count where b is 0.
+fn hop(operator: &Propagator, z: &Tensor, (a, b): (f64, f64), y: &Tensor) -> Result<Tensor> {
+    let matrix = operator.on_card(z.device())?;
+    let out = cuda::lend(z, |z| cuda::lend(y, |y| matrix.times(z, (a as f32, b as f32), y)))?;
+    Ok(cuda::tensor(out, z.shape()))
+}
+
+/// S·z.
+pub fn propagate(operator: &Arc<Propagator>, z: &Wide) -> Result<Wide> {
+    let (input, again) = (z.main().clone(), operator.clone());
+    each(
+        z,
+        |z| hop(operator, z, (1.0, 0.0), z),
+        move |grad| {
+            let of_z = hop(&again, grad, (1.0, 0.0), grad)?;
+            Ok(vec![(input, of_z)])
+        },
+    )
+}
+
+/// Σ_k c_k p_k(S)·z. Two hops are kept and no more.
+pub fn polynomial(operator: &Arc<Propagator>, basis: Basis, coefficients: &Tensor, z: &Wide) -> Result<Wide> {
+    let (input, of, again) = (z.main().contiguous()?, coefficients.clone(), operator.clone());
+    let (c, to) = (coefficients.detach(), z.main().clone());
+    each(
+        z,
+        {
+            let c = c.clone();
+            move |z: &Tensor| Ok(hops(operator, basis, &c, z, None)?.0)
+        },
+        move |grad| {
+            let (of_z, dots) = hops(&again, basis, &c, grad, Some(&input))?;
+            let of_c = Tensor::stack(&dots, 1)?;
+            Ok(vec![(to, of_z), (of, of_c)])
+        },
+    )
+}
+
+/// Returns Σ_k c_k p_k(S)·z, and ⟨p_k(S)·z, against⟩ of every lane and degree if there is something to hold against.
+fn hops(
+    operator: &Propagator,
+    basis: Basis,
+    coefficients: &Tensor,
+    z: &Tensor,
+    against: Option<&Tensor>,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    let times = |hop: &Tensor, k: usize| hop.broadcast_mul(&coefficients.narrow(1, k, 1)?.unsqueeze(2)?);
+    let dot = |hop: &Tensor| against.map(|against| (hop * against)?.sum((1, 2))).transpose();
+    let (mut before, mut now) = (z.clone(), z.clone());
+    let mut sum = times(&now, 0)?;
+    let mut dots = Vec::from_iter(dot(&now)?);
+    for k in 1..coefficients.dim(1)? {
+        let next = hop(operator, &now, basis.step(k), &before)?;
+        (before, now) = (now, next);
+        sum = (sum + times(&now, k)?)?;
+        dots.extend(dot(&now)?);
+    }
+    Ok((sum, dots))
+}
+
+/// U(h ⊙ Uᵀz); `rows` is Uᵀ, pairs × nodes. All lanes of both sides stand side by side as columns, so each of the two
+/// products reads U once: with a lane as a batch of its own, a product would have as many columns as there are classes.
+pub fn filter(rows: &Tensor, response: &Tensor, z: &Wide) -> Result<Wide> {
+    let (lanes, h) = (z.main().dim(0)?, response.detach());
+    let (joined, of_joined) = match z.eval_side() {
+        Eval::Own(eval) => (Tensor::cat(&[z.main(), eval], 0)?, Tensor::cat(&[&h, &h], 0)?),
+        _ => (z.main().clone(), h.clone()),
+    };
+    let y = spectrum(rows, &joined)?;
+    let out = from_spectrum(rows, &scaled(&y, &of_joined)?)?;
+    let side = |from: usize| out.narrow(0, from, lanes)?.contiguous();
+    let eval = match z.eval_side() {
+        Eval::Own(_) => Eval::Own(side(lanes)?),
+        other => other.clone(),
+    };
+    let (input, response, rows, y) = (z.main().clone(), response.clone(), rows.clone(), y.narrow(1, 0, lanes)?);
+    Ok(z.next(side(0)?, eval, move |grad| {
+        let t = spectrum(&rows, grad)?;
+        let of_h = (&t * &y)?.sum(2)?.t()?.contiguous()?;
+        let of_z = from_spectrum(&rows, &scaled(&t, &h)?)?;
+        Ok(vec![(input, of_z), (response, of_h)])
+    }))
+}
+
+/// Uᵀz: pairs × lanes × columns.
+fn spectrum(rows: &Tensor, z: &Tensor) -> Result<Tensor> {
+    let (lanes, nodes, columns) = z.dims3()?;
+    let side_by_side = z.transpose(0, 1)?.contiguous()?.reshape((nodes, lanes * columns))?;
+    rows.matmul(&side_by_side)?.reshape((rows.dim(0)?, lanes, columns))
+}
+
+/// h ⊙ y, with h: lanes × pairs and y: pairs × lanes × columns.
+fn scaled(y: &Tensor, h: &Tensor) -> Result<Tensor> {
+    y.broadcast_mul(&h.t()?.unsqueeze(2)?)
+}
+
+/// U·y: lanes × nodes × columns.
+fn from_spectrum(rows: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let (pairs, lanes, columns) = y.dims3()?;
+    let out = rows.t()?.matmul(&y.reshape((pairs, lanes * columns))?)?;
+    out.reshape((rows.dim(1)?, lanes, columns))?.transpose(0, 1)?.contiguous()
+}
+
+/// Loss, its gradient and scores. All numbers come from the card in one read, the only one of an epoch.
+pub fn judge(
+    logits: &Wide,
+    train: Option<&Targets>,
+    penalty: Option<&Tensor>,
+    val: Option<&Targets>,
+) -> Result<Judgement> {
+    let mut numbers = Vec::new();
+    let mut gradient = None;
+    if let (Some(val), Some(logits)) = (val, logits.eval()) {
+        let judged = val.on_card(logits)?;
+        let scores = cuda::lend(&logits.contiguous()?, |logits| judged.score(logits))?;
+        numbers.push(cuda::tensor(scores, 2 * logits.dim(0)?));
+    }
+    if let Some(train) = train {
+        let (logits, lanes) = (logits.main().contiguous()?, logits.main().dim(0)?);
+        let judged = train.on_card(&logits)?;
+        numbers.push(cuda::tensor(cuda::lend(&logits, |logits| judged.cross_entropy(logits))?, lanes));
+        numbers.extend(penalty.map(Tensor::detach));
+        let ones = Tensor::ones(lanes, logits.dtype(), logits.device())?;
+        let of_logits =
+            cuda::lend(&logits, |logits| cuda::lend(&ones, |ones| judged.cross_entropy_backward(logits, ones)))?;
+        gradient = Some(cuda::tensor(of_logits, logits.shape()));
+    }
+    if numbers.is_empty() {
+        return Ok(Judgement::default());
+    }
+    let numbers = Tensor::cat(&numbers, 0)?.to_vec1::<f32>()?;
+    let mut numbers = numbers.into_iter().map(f64::from);
+    let scores = val.filter(|_| logits.eval().is_some()).map(|val| {
+        let score = |nodes: &Vec<u32>| {
+            let count = nodes.len().max(1) as f64;
+            let mut mean = || numbers.next().unwrap_or(f64::NAN) / count;
+            Score { loss: mean(), accuracy: mean() }
+        };
+        val.lanes().iter().map(score).collect()
+    });
+    let mut losses: Vec<f64> = numbers.by_ref().take(train.map_or(0, |train| train.lanes().len())).collect();
+    losses.iter_mut().zip(numbers).for_each(|(loss, penalty)| *loss += penalty);
+    Ok(Judgement { train: gradient.map(|gradient| (losses, gradient)), val: scores })
+}
