@@ -41,8 +41,8 @@ const STAGE_LAYERS: [(&str, &[&str]); 5] = [
     ("math", &[]),
     ("kinds", &["contract", "math"]),
     ("datasets", &["contract", "params", "kinds", "math"]),
-    ("optim", &["contract", "params", "math"]),
-    ("models", &["contract", "params", "kinds", "math", "optim"]),
+    ("optim", &["contract", "cuda", "host", "params", "math"]),
+    ("models", &["contract", "cuda", "host", "params", "kinds", "math", "optim"]),
 ];
 
 /// Modules that a source file imports from its own crate, tests aside.
