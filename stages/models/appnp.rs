@@ -70,3 +70,29 @@ impl Model for Appnp {
         ops::polynomial(&graph.operator, Basis::Powers, &pass.constant(&self.coefficients)?, &h)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+
+    use super::*;
+    use crate::models::testing;
+
+    #[test]
+    fn logits_are_those_of_the_recurrence() {
+        let graph = testing::view(DType::F64);
+        let operator = testing::dense_operator(&graph);
+        for (order, alpha) in [(10, 0.1), (4, 0.5), (1, 0.9), (3, 0.0), (3, 1.0), (0, 0.3)] {
+            let built = testing::build::<Appnp>(&Params { order, alpha, ..Params::default() }, &graph, 2);
+            let logits = built.eval(&graph);
+            let h = testing::evaluated(|pass| built.model.net.forward(&graph, pass), 2);
+            for lane in 0..2 {
+                let h = h.get(lane).unwrap();
+                let step =
+                    |z, _| ((operator.matmul(&z).unwrap() * (1.0 - alpha)).unwrap() + (&h * alpha).unwrap()).unwrap();
+                let expected = (0..order).fold(h.clone(), step);
+                assert!(testing::distance(&logits.get(lane).unwrap(), &expected) < 1e-12, "{order}, {alpha}");
+            }
+        }
+    }
+}

@@ -91,3 +91,97 @@ impl Model for BernNet {
         ops::polynomial(&graph.operator, Basis::Chebyshev, &coefficients.to_dtype(graph.dtype())?, &h)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::testing::{self, Built, distance, flat};
+
+    fn build(params: &Params, graph: &GraphView) -> Built<BernNet> {
+        testing::build::<BernNet>(params, graph, 2)
+    }
+
+    /// Sets t of every lane.
+    fn set(built: &Built<BernNet>, t: &[f64]) {
+        let t = Tensor::new(t, &Device::Cpu).unwrap();
+        built.model.theta.set(&Tensor::stack(&[&t, &t], 0).unwrap()).unwrap();
+    }
+
+    /// H, which is filtered.
+    fn network(built: &Built<BernNet>, graph: &GraphView) -> Tensor {
+        testing::evaluated(|pass| built.model.net.forward(graph, pass), 2)
+    }
+
+    /// A·Z of every lane.
+    fn times(a: &Tensor, z: &Tensor) -> Tensor {
+        a.broadcast_left(2).unwrap().contiguous().unwrap().matmul(z).unwrap()
+    }
+
+    #[test]
+    fn coefficients_of_one_leave_the_network_as_it_is() {
+        for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 1e-5)] {
+            let graph = testing::view_for("bernnet", dtype);
+            for order in [0, 1, 10, 30] {
+                let built = build(&Params { order, ..Params::default() }, &graph);
+                assert!(flat(&built.weight("theta")).iter().all(|t| *t == 1.0), "t starts at 1");
+                assert!(distance(&built.eval(&graph), &network(&built, &graph)) < tolerance, "order {order}");
+            }
+        }
+    }
+
+    #[test]
+    fn coefficients_of_k_over_order_are_half_of_the_laplacian() {
+        let graph = testing::view_for("bernnet", DType::F64);
+        let s = testing::dense_operator(&graph);
+        for order in [1, 4, 10] {
+            let built = build(&Params { order, ..Params::default() }, &graph);
+            set(&built, &(0..=order).map(|k| k as f64 / order as f64).collect::<Vec<_>>());
+            let h = network(&built, &graph);
+            let expected = ((&h - times(&s, &h)).unwrap() * 0.5).unwrap();
+            assert!(distance(&built.eval(&graph), &expected) < 1e-12, "order {order}");
+        }
+    }
+
+    #[test]
+    fn logits_are_those_of_the_formula_and_negative_coefficients_count_as_zero() {
+        let graph = testing::view_for("bernnet", DType::F64);
+        let s = testing::dense_operator(&graph);
+        let eye = Tensor::eye(testing::NODES, DType::F64, &Device::Cpu).unwrap();
+        // 2I − L and L.
+        let (up, down) = ((&eye + &s).unwrap(), (&eye - &s).unwrap());
+        for order in [0, 1, 4, 10] {
+            let built = build(&Params { order, ..Params::default() }, &graph);
+            let t: Vec<f64> = (0..=order).map(|k| (k as f64 * 1.7).sin()).collect();
+            assert!(order < 4 || t.iter().any(|t| *t < 0.0));
+            set(&built, &t);
+            let h = network(&built, &graph);
+            let mut expected = h.zeros_like().unwrap();
+            for (k, t) in t.iter().enumerate() {
+                let binomial = (0..k).fold(1.0, |c, i| c * (order - i) as f64 / (i + 1) as f64);
+                let low = (0..k).fold(h.clone(), |z, _| times(&down, &z));
+                let term = (k..order).fold(low, |z, _| times(&up, &z));
+                let factor = t.max(0.0) * binomial / 2f64.powi(order as i32);
+                expected = (expected + (term * factor).unwrap()).unwrap();
+            }
+            assert!(distance(&built.eval(&graph), &expected) < 1e-12, "order {order}");
+        }
+    }
+
+    #[test]
+    fn the_filter_has_a_rate_of_its_own_and_no_decay() {
+        let built = build(&Params { bern_lr: 0.03, ..Params::default() }, &testing::view_for("bernnet", DType::F32));
+        let theta = built.weights.iter().find(|w| w.name == "theta").unwrap();
+        assert_eq!(theta.rule, Rule { rate: Rate::Own(0.03), decay: Decay::Off });
+        assert!(built.weights.iter().filter(|w| w.name != "theta").all(|w| w.rule == Rule::decayed()));
+    }
+
+    #[test]
+    fn an_operator_with_self_loops_is_refused_with_a_hint() {
+        let graph = testing::view(DType::F32);
+        let mut streams = testing::streams(1);
+        let mut weights = Weights::new(&mut streams, DType::F32, Device::Cpu);
+        let error = BernNet::build(&Params::default(), &graph, &mut weights).err().unwrap();
+        assert!(matches!(&error, StageError::Unusable { what, .. } if what.contains("node `0`")), "{error}");
+        assert!(error.hint().unwrap().contains("`self-loops: false`"));
+    }
+}

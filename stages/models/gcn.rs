@@ -81,3 +81,45 @@ impl Model for Gcn {
         ops::shift(&ops::propagate(&graph.operator, &hw)?, &self.second.bias.tensor())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{DType, Tensor};
+
+    use super::*;
+    use crate::models::testing::{self, flat};
+
+    #[test]
+    fn logits_are_those_of_dense_products() {
+        let graph = testing::view(DType::F64);
+        let operator = testing::dense_operator(&graph);
+        for hidden in [1, 6, 16, 64] {
+            let built = testing::build::<Gcn>(&Params { hidden, dropout: 0.5 }, &graph, 2);
+            // Biases start at 0, where a mistake would not be seen.
+            for bias in built.weights.iter().filter(|w| w.name.ends_with("bias")) {
+                bias.param.set(&testing::normal(bias.param.tensor().dims(), 3)).unwrap();
+            }
+            let (logits, x) = (built.eval(&graph), graph.features.to_dense().unwrap());
+            for lane in 0..2 {
+                let weight = |name: &str| built.weight(name).get(lane).unwrap();
+                let convolution = |x: &Tensor, name: &str| {
+                    let (w, b) = (weight(&format!("{name}.weight")), weight(&format!("{name}.bias")));
+                    operator.matmul(&x.matmul(&w).unwrap()).unwrap().broadcast_add(&b).unwrap()
+                };
+                let expected = convolution(&convolution(&x, "conv1").relu().unwrap(), "conv2");
+                assert!(testing::distance(&logits.get(lane).unwrap(), &expected) < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn weights_start_as_glorot_says_and_biases_at_zero() {
+        let graph = testing::view(DType::F64);
+        let built = testing::build::<Gcn>(&Params { hidden: 1000, dropout: 0.5 }, &graph, 1);
+        // √(6 / (5 + 1000)).
+        let (r, weights) = ((6.0f64 / 1005.0).sqrt(), flat(&built.weight("conv1.weight")));
+        let largest = weights.iter().fold(0.0f64, |m, w| m.max(w.abs()));
+        assert!(largest <= r && largest > 0.99 * r);
+        assert!(["conv1.bias", "conv2.bias"].iter().all(|name| flat(&built.weight(name)).iter().all(|b| *b == 0.0)));
+    }
+}

@@ -96,65 +96,39 @@ mod tests {
     use candle_core::DType;
 
     use super::*;
-    use crate::models::blocks::propagate;
-    use crate::models::{Mlp, testing};
-    use crate::optim::Decay;
+    use crate::models::testing::{self, distance};
+    use crate::models::{Appnp, Mlp};
+    use crate::optim::Rule;
     use crate::params::Params as _;
-
-    fn build(params: &Params, data: &GraphView) -> (GprGnn, Streams) {
-        let mut streams = Streams::new(5, 0);
-        (GprGnn::build(params, data, &mut streams).unwrap(), streams)
-    }
 
     #[test]
     fn ppr_coefficients_give_appnp() {
-        // Identity between GPR-GNN with frozen PPR weights and APPNP with the same network:
-        // Z⁰ = H, Z^{k+1} = (1−α) Ã Z^k + α H.
-        let data = testing::view(DType::F32);
+        let graph = testing::view(DType::F32);
         for (order, alpha) in [(10, 0.1), (4, 0.5), (1, 0.9)] {
-            let (model, _) = build(&Params { order, alpha, ..Params::default() }, &data);
-            let h = model.net.forward(&data, &mut Mode::Eval, Pass::MAIN).unwrap();
-            let mut z = h.clone();
-            for _ in 0..order {
-                let step = (propagate(&data.operator, &z).unwrap() * (1.0 - alpha)).unwrap();
-                z = (step + (&h * alpha).unwrap()).unwrap();
-            }
-            assert!(testing::distance(&model.forward(&data, &mut Mode::Eval).unwrap(), &z) < 1e-5);
+            let ours = testing::build::<GprGnn>(&Params { order, alpha, ..Params::default() }, &graph, 2);
+            let params = serde_json::from_value(serde_json::json!({"order": order, "alpha": alpha})).unwrap();
+            // Streams are named by purpose, so both have the same network.
+            let theirs = testing::build::<Appnp>(&params, &graph, 2);
+            assert!(distance(&ours.eval(&graph), &theirs.eval(&graph)) < 1e-5);
         }
     }
 
     #[test]
     fn all_weight_on_degree_zero_gives_the_mlp() {
-        let data = testing::view(DType::F32);
+        let graph = testing::view(DType::F32);
         let params = Params { init: Scheme::Sgc, alpha: 0.0, dprate: 0.0, ..Params::default() };
-        let (model, streams) = build(&params, &data);
-        let mut mlp_streams = Streams::new(5, 0);
-        let mlp = Mlp::build(&Default::default(), &data, &mut mlp_streams).unwrap();
-        // The streams are named by purpose, so even the masks are the same.
-        for (mut ours, mut theirs) in [(Mode::Eval, Mode::Eval), (Mode::Train(streams), Mode::Train(mlp_streams))] {
-            let (a, b) = (model.forward(&data, &mut ours).unwrap(), mlp.forward(&data, &mut theirs).unwrap());
-            assert!(testing::distance(&a, &b) < 1e-6);
-        }
-    }
-
-    #[test]
-    fn gradients_match_finite_differences() {
-        let data = testing::view(DType::F64);
-        let params = Params { hidden: 4, order: 3, init: Scheme::Random, ..Params::default() };
-        let (model, _) = build(&params, &data);
-        let groups = model.groups();
-        let vars: Vec<_> = groups.iter().flat_map(|g| g.vars.iter().map(|v| &v.1)).collect();
-        let weight = testing::normal(&[data.nodes, data.classes], 5);
-        let loss = || (model.forward(&data, &mut Mode::Eval).unwrap() * &weight).unwrap().sum_all().unwrap();
-        testing::assert_gradients(&vars, loss, 1e-6);
+        let mut ours = testing::build::<GprGnn>(&params, &graph, 2);
+        let mut theirs = testing::build::<Mlp>(&Default::default(), &graph, 2);
+        assert!(distance(&ours.eval(&graph), &theirs.eval(&graph)) < 1e-6);
+        // Even the masks are the same.
+        assert!(distance(&ours.train(&graph), &theirs.train(&graph)) < 1e-6);
     }
 
     #[test]
     fn coefficients_are_not_decayed() {
-        let data = testing::view(DType::F32);
-        let (model, _) = build(&Params::default(), &data);
-        let decays: Vec<_> = model.groups().iter().map(|g| g.decay).collect();
-        assert_eq!(decays, [Decay::Shared, Decay::Shared, Decay::Off]);
+        let built = testing::build::<GprGnn>(&Params::default(), &testing::view(DType::F32), 1);
+        let rules: Vec<_> = built.weights.iter().map(|w| w.rule).collect();
+        assert_eq!(rules, [[Rule::decayed(); 4].as_slice(), &[Rule::free()]].concat());
     }
 
     #[test]
@@ -162,8 +136,8 @@ mod tests {
         let weights = vec![0.5, -1.0, 0.25];
         let params = Params { order: 2, init: Scheme::Ws, weights: Some(weights), ..Params::default() };
         assert!(params.check().is_ok());
-        let (model, _) = build(&params, &testing::view(DType::F64));
-        assert_eq!(model.gamma.to_vec1::<f64>().unwrap(), [0.5, -1.0, 0.25]);
+        let built = testing::build::<GprGnn>(&params, &testing::view(DType::F64), 2);
+        assert_eq!(built.weight("gamma").to_vec2::<f64>().unwrap(), [[0.5, -1.0, 0.25]; 2]);
         assert!(Params { order: 3, ..params }.check().is_err());
     }
 }

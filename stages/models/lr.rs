@@ -53,3 +53,23 @@ impl Model for Lr {
         self.layer.forward_features(graph, pass, self.dropout, "dropout/features")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+
+    use super::*;
+    use crate::models::testing;
+
+    #[test]
+    fn logits_are_the_formula() {
+        let graph = testing::view(DType::F64);
+        let built = testing::build::<Lr>(&Params::default(), &graph, 2);
+        let (logits, x) = (built.eval(&graph), graph.features.to_dense().unwrap());
+        for lane in 0..2 {
+            let weight = |name: &str| built.weight(name).get(lane).unwrap();
+            let expected = x.matmul(&weight("lin.weight")).unwrap().broadcast_add(&weight("lin.bias")).unwrap();
+            assert!(testing::distance(&logits.get(lane).unwrap(), &expected) < 1e-12);
+        }
+    }
+}

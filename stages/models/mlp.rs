@@ -54,3 +54,27 @@ impl Model for Mlp {
         self.net.forward(graph, pass)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{DType, Tensor};
+
+    use super::*;
+    use crate::models::testing;
+
+    #[test]
+    fn logits_are_the_formula() {
+        let graph = testing::view(DType::F64);
+        let built = testing::build::<Mlp>(&Params { hidden: 6, dropout: 0.5 }, &graph, 2);
+        let (logits, x) = (built.eval(&graph), graph.features.to_dense().unwrap());
+        for lane in 0..2 {
+            let weight = |name: &str| built.weight(name).get(lane).unwrap();
+            let layer = |x: &Tensor, name: &str| {
+                let (w, b) = (weight(&format!("{name}.weight")), weight(&format!("{name}.bias")));
+                x.matmul(&w).unwrap().broadcast_add(&b).unwrap()
+            };
+            let expected = layer(&layer(&x, "lin1").relu().unwrap(), "lin2");
+            assert!(testing::distance(&logits.get(lane).unwrap(), &expected) < 1e-12);
+        }
+    }
+}

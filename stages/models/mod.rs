@@ -18,6 +18,8 @@ mod pass;
 mod pp_gnn;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod view;
 mod weights;
 

@@ -1,9 +1,11 @@
-//! A small graph with its full spectrum, and gradients by finite differences, for the tests of models.
+//! A small graph with its full spectrum, models with their weights, and gradients by finite differences, for tests.
 
-use candle_core::{DType, Device, Tensor, Var};
+use candle_core::{DType, Device, Result, Tensor, Var};
 use faer::{Mat, Side as Triangle};
+use serde_json::{Value, json};
 
-use super::GraphView;
+use super::ops::{Gradients, Wide};
+use super::{Build, GraphView, MODELS, Model, Named, Pass, Sides, Streams, Weights};
 use crate::kinds::{Features, Matrix, Nodes, Operator, Side, Spectrum};
 use crate::math::csr::Csr;
 use crate::math::random::Stream;
@@ -13,6 +15,11 @@ pub(crate) const NODES: usize = 14;
 
 /// Two rings of seven nodes with chords between them, normalised with self-loops; two classes, five features.
 pub(crate) fn artifacts() -> (Operator, Nodes, Spectrum) {
+    artifacts_with(true)
+}
+
+/// The same, with or without self-loops.
+pub(crate) fn artifacts_with(loops: bool) -> (Operator, Nodes, Spectrum) {
     let n = NODES;
     let mut adjacency = vec![vec![0.0; n]; n];
     for i in 0..n {
@@ -22,6 +29,7 @@ pub(crate) fn artifacts() -> (Operator, Nodes, Spectrum) {
             adjacency[a][b] = 1.0;
             adjacency[b][a] = 1.0;
         }
+        adjacency[i][i] = if loops { 1.0 } else { 0.0 };
     }
     let degree: Vec<f64> = adjacency.iter().map(|row| row.iter().sum()).collect();
     let normal = |i: usize, j: usize| adjacency[i][j] / (degree[i] * degree[j]).sqrt();
@@ -66,6 +74,158 @@ pub(crate) fn view(dtype: DType) -> GraphView {
     GraphView::new(&operator, &nodes, Some(&spectrum), dtype).unwrap()
 }
 
+/// The graph as a model sees it: BernNet wants no self-loops.
+pub(crate) fn view_for(model: &str, dtype: DType) -> GraphView {
+    let (operator, nodes, spectrum) = artifacts_with(model != "bernnet");
+    GraphView::new(&operator, &nodes, Some(&spectrum), dtype).unwrap()
+}
+
+/// As [`view_for`], with sparse features of 20 columns.
+pub(crate) fn sparse_view_for(model: &str, dtype: DType) -> GraphView {
+    let (operator, nodes, spectrum) = artifacts_with(model != "bernnet");
+    let features = Features::Sparse(crate::math::sparse_product::tests::random(NODES, 20, 0.2, 8));
+    GraphView::new(&operator, &Nodes { features, ..nodes }, Some(&spectrum), dtype).unwrap()
+}
+
+/// Every model, with all variants that take a path of their own. All of them drop where they can.
+pub(crate) fn zoo() -> Vec<(&'static str, Value)> {
+    let pp = |extra: Value| {
+        let mut params = json!({"hidden": 5, "order": 3, "local-order": 2, "bins": 2, "init": "random", "eta": 0.4});
+        params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        ("pp-gnn", params)
+    };
+    vec![
+        ("lr", json!({})),
+        ("mlp", json!({"hidden": 5})),
+        ("gcn", json!({"hidden": 5})),
+        ("appnp", json!({"hidden": 5, "order": 3, "alpha": 0.2})),
+        ("gpr-gnn", json!({"hidden": 5, "order": 3, "init": "random"})),
+        ("bernnet", json!({"hidden": 5, "order": 3})),
+        pp(json!({})),
+        pp(json!({"variant": "low"})),
+        pp(json!({"variant": "high"})),
+        pp(json!({"variant": "gpr-low"})),
+        pp(json!({"variant": "gpr-high"})),
+        pp(json!({"linear": true})),
+        pp(json!({"masks": "shared"})),
+        pp(json!({"reg": 0.7})),
+        pp(json!({"eta": 1.0})),
+    ]
+}
+
+/// The parameters of a model without any dropout.
+pub(crate) fn undropped(model: &str, params: &Value) -> Value {
+    let mut params = params.clone();
+    for name in ["dropout", "dprate"] {
+        let known = MODELS.iter().find(|row| row.variant.name == model).unwrap().variant.schema();
+        if known["properties"].get(name).is_some() {
+            params[name] = json!(0.0);
+        }
+    }
+    params
+}
+
+/// Streams of the splits 0 to `lanes` − 1.
+pub(crate) fn streams(lanes: usize) -> Vec<Streams> {
+    (0..lanes).map(|lane| Streams::new(9, lane)).collect()
+}
+
+/// A model with its weights, and the streams as building has left them.
+pub(crate) struct Built<M: ?Sized> {
+    pub model: Box<M>,
+    pub weights: Vec<Named>,
+    pub streams: Vec<Streams>,
+}
+
+/// Builds a model of a known type.
+pub(crate) fn build<M: Build>(params: &M::Params, graph: &GraphView, lanes: usize) -> Built<M> {
+    let mut streams = streams(lanes);
+    let mut weights = Weights::new(&mut streams, graph.dtype(), graph.device().clone());
+    let model = Box::new(M::build(params, graph, &mut weights).unwrap());
+    Built { model, weights: weights.into_named(), streams }
+}
+
+/// Builds a model by name.
+pub(crate) fn build_by_name(name: &str, params: &Value, graph: &GraphView, streams: Vec<Streams>) -> Built<dyn Model> {
+    let mut streams = streams;
+    let mut weights = Weights::new(&mut streams, graph.dtype(), graph.device().clone());
+    let row = MODELS.iter().find(|row| row.variant.name == name).unwrap();
+    let model = row.build(params, graph, &mut weights).unwrap();
+    Built { model, weights: weights.into_named(), streams }
+}
+
+impl<M: ?Sized> Built<M> {
+    /// Returns a weight by name, lanes first.
+    pub fn weight(&self, name: &str) -> Tensor {
+        self.weights.iter().find(|named| named.name == name).unwrap().param.tensor()
+    }
+
+    /// Returns all weights.
+    pub fn vars(&self) -> Vec<Var> {
+        self.weights.iter().map(|named| named.param.var()).collect()
+    }
+}
+
+impl<M: Model> Built<M> {
+    /// Returns the logits of an evaluation.
+    pub fn eval(&self, graph: &GraphView) -> Tensor {
+        eval(&*self.model, graph, self.streams.len())
+    }
+
+    /// Returns the logits of a training pass, with the masks that come next.
+    pub fn train(&mut self, graph: &GraphView) -> Tensor {
+        let mut pass = Pass::new(Sides::Train, &mut self.streams);
+        self.model.forward(graph, &mut pass).unwrap().main().clone()
+    }
+}
+
+/// Returns the logits of an evaluation, lanes × nodes × classes.
+pub(crate) fn eval(model: &dyn Model, graph: &GraphView, lanes: usize) -> Tensor {
+    evaluated(|pass| model.forward(graph, pass), lanes)
+}
+
+/// Returns what `forward` gives in a pass that evaluates.
+pub(crate) fn evaluated(forward: impl FnOnce(&mut Pass) -> Result<Wide>, lanes: usize) -> Tensor {
+    let mut streams = streams(lanes);
+    forward(&mut Pass::new(Sides::Eval, &mut streams)).unwrap().main().clone()
+}
+
+/// The operator as a dense matrix in double precision.
+pub(crate) fn dense_operator(graph: &GraphView) -> Tensor {
+    let (matrix, n) = (graph.operator.matrix(), graph.nodes);
+    let full: Vec<f64> = (0..n * n).map(|at| matrix.get(at / n, at % n)).collect();
+    Tensor::from_vec(full, (n, n), &Device::Cpu).unwrap()
+}
+
+/// Computes Σ ⟨logits, weight⟩ + Σ penalty and its gradients in a training pass that starts with fresh streams.
+pub(crate) fn weighted_pass(model: &dyn Model, graph: &GraphView, weight: &Tensor) -> (f64, Gradients) {
+    let mut streams = streams(weight.dim(0).unwrap());
+    let mut pass = Pass::new(Sides::Train, &mut streams);
+    let logits = model.forward(graph, &mut pass).unwrap().main().clone();
+    let mut value = (&logits * weight).unwrap().sum_all().unwrap().to_scalar::<f64>().unwrap();
+    let mut from = vec![(logits, weight.clone())];
+    if let Some(penalty) = model.penalty().unwrap() {
+        value += penalty.sum_all().unwrap().to_scalar::<f64>().unwrap();
+        from.push((penalty.clone(), penalty.ones_like().unwrap()));
+    }
+    (value, pass.back(from).unwrap())
+}
+
+/// Runs `f` in a pool of that many threads.
+pub(crate) fn with_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
+}
+
+/// All values of a tensor, in double precision.
+pub(crate) fn flat(tensor: &Tensor) -> Vec<f64> {
+    tensor.to_dtype(DType::F64).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+}
+
+/// The bits of all values of a tensor: `==` would take −0 for 0.
+pub(crate) fn bits(tensor: &Tensor) -> Vec<u64> {
+    flat(tensor).into_iter().map(f64::to_bits).collect()
+}
+
 /// A tensor of standard normal numbers in double precision.
 pub(crate) fn normal(shape: &[usize], seed: u64) -> Tensor {
     let mut stream = Stream::new(seed, &["testing", "normal"]);
@@ -79,18 +239,31 @@ pub(crate) fn distance(a: &Tensor, b: &Tensor) -> f64 {
     difference.abs().unwrap().flatten_all().unwrap().max(0).unwrap().to_scalar().unwrap()
 }
 
-/// Asserts that the gradients of `loss` equal central differences within `tolerance` of the larger of 1 and their size.
+/// Asserts that the gradients of `loss` by candle equal central differences within `tolerance` of the larger of 1 and
+/// their size.
 pub(crate) fn assert_gradients(vars: &[&Var], loss: impl Fn() -> Tensor, tolerance: f64) {
     let grads = loss().backward().unwrap();
+    let gradients: Vec<Tensor> = vars.iter().map(|var| grads.get(var.as_tensor()).unwrap().clone()).collect();
+    assert_differences(vars, &gradients, || loss().to_scalar().unwrap(), tolerance);
+}
+
+/// Asserts the same of a pass that returns its loss and gradients by the tape.
+pub(crate) fn assert_tape_gradients(vars: &[&Var], pass: impl Fn() -> (f64, Gradients), tolerance: f64) {
+    let found = pass().1;
+    let gradients: Vec<Tensor> = vars.iter().map(|var| found.of(var.as_tensor()).unwrap().unwrap()).collect();
+    assert_differences(vars, &gradients, || pass().0, tolerance);
+}
+
+fn assert_differences(vars: &[&Var], gradients: &[Tensor], loss: impl Fn() -> f64, tolerance: f64) {
     let step = 1e-5;
-    for (v, var) in vars.iter().enumerate() {
-        let gradient = grads.get(var.as_tensor()).unwrap().flatten_all().unwrap().to_vec1::<f64>().unwrap();
-        let at = var.flatten_all().unwrap().to_vec1::<f64>().unwrap();
+    for (v, (var, gradient)) in vars.iter().zip(gradients).enumerate() {
+        assert_eq!(gradient.dims(), var.dims());
+        let at = flat(var);
         let value = |values: Vec<f64>| {
             var.set(&Tensor::from_vec(values, var.shape(), &Device::Cpu).unwrap()).unwrap();
-            loss().to_scalar::<f64>().unwrap()
+            loss()
         };
-        for (i, backward) in gradient.iter().enumerate() {
+        for (i, backward) in flat(gradient).iter().enumerate() {
             let shifted = |by: f64| at.iter().enumerate().map(|(j, x)| if i == j { x + by } else { *x }).collect();
             let numeric = (value(shifted(step)) - value(shifted(-step))) / (2.0 * step);
             let error = (numeric - backward).abs() / backward.abs().max(1.0);

@@ -188,10 +188,11 @@ impl<T: Element> WithSimd for Update<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use candle_core::Device;
+    use candle_core::{DType, Device};
 
     use super::*;
-    use crate::optim::Decay;
+    use crate::models::testing::{bits, normal, with_threads};
+    use crate::optim::{Decay, Rate};
 
     fn scalar(x: f64) -> Var {
         Var::from_tensor(&Tensor::new(x, &Device::Cpu).unwrap()).unwrap()
@@ -199,6 +200,15 @@ mod tests {
 
     fn value(var: &Var) -> f64 {
         var.as_tensor().to_scalar().unwrap()
+    }
+
+    fn settings(lr: f64, weight_decay: f64) -> Settings {
+        Settings { lr, lr_now: lr, weight_decay }
+    }
+
+    /// Takes a step along a gradient.
+    fn step(adam: &mut Adam, var: &Var, gradient: f64, settings: Settings) {
+        adam.step(var, &Tensor::new(gradient, &Device::Cpu).unwrap(), settings).unwrap();
     }
 
     /// Adam on plain numbers, written from the formula in the module documentation, not from the code under test.
@@ -219,20 +229,17 @@ mod tests {
         // Gradient 0, weight 1, decay 0.1, lr 0.01: coupled decay moves w by −0.01 (the step of Adam is lr·sign at
         // first), decoupled decay would move it by −lr·decay = −0.001.
         let w = scalar(1.0);
-        let mut adam = Adam::new(vec![ParamGroup::decayed(vec![("w", w.clone())])], 0.1);
-        let loss = (w.as_tensor() - w.as_tensor()).unwrap();
-        adam.step(&loss.backward().unwrap(), 0.01).unwrap();
+        step(&mut Adam::new(Rule::decayed()), &w, 0.0, settings(0.01, 0.1));
         assert!((value(&w) - 0.99).abs() < 1e-6);
     }
 
     #[test]
     fn steps_follow_the_formula() {
         // loss = (w − 3)², so the gradient is 2(w − 3).
-        let w = scalar(1.0);
-        let mut adam = Adam::new(vec![ParamGroup::decayed(vec![("w", w.clone())])], 0.05);
+        let (w, mut adam) = (scalar(1.0), Adam::new(Rule::decayed()));
         for expected in by_hand(1.0, |w| 2.0 * (w - 3.0), 0.1, 0.05, 25) {
-            let loss = (w.as_tensor() - 3.0).unwrap().sqr().unwrap();
-            adam.step(&loss.backward().unwrap(), 0.1).unwrap();
+            let gradient = 2.0 * (value(&w) - 3.0);
+            step(&mut adam, &w, gradient, settings(0.1, 0.05));
             assert!((value(&w) - expected).abs() < 1e-12);
         }
     }
@@ -240,44 +247,82 @@ mod tests {
     #[test]
     fn two_steps_by_pencil() {
         // w = 1, gradient always 2, no decay, lr = 0.1. Step 1: m̂ = 2, v̂ = 4, so w = 0.9. Step 2: m̂ = 2, v̂ = 4 again.
-        let w = scalar(1.0);
-        let mut adam = Adam::new(vec![ParamGroup::free(vec![("w", w.clone())])], 0.5);
+        let (w, mut adam) = (scalar(1.0), Adam::new(Rule::free()));
         for expected in [0.9, 0.8] {
-            let loss = (w.as_tensor() * 2.0).unwrap();
-            adam.step(&loss.backward().unwrap(), 0.1).unwrap();
+            step(&mut adam, &w, 2.0, settings(0.1, 0.5));
             assert!((value(&w) - expected).abs() < 1e-7);
         }
     }
 
     #[test]
-    fn groups_have_their_own_rate_and_decay() {
-        let (a, b, c) = (scalar(1.0), scalar(1.0), scalar(1.0));
-        let groups = vec![
-            ParamGroup::decayed(vec![("a", a.clone())]),
-            ParamGroup { vars: vec![("b", b.clone())], lr_factor: 0.5, decay: Decay::Off },
-            ParamGroup { vars: vec![("c", c.clone())], lr_factor: 2.0, decay: Decay::Own(0.7) },
-        ];
-        let mut adam = Adam::new(groups, 0.2);
-        let steps = 5;
-        for _ in 0..steps {
-            let sum = ((a.as_tensor().sqr().unwrap() + b.as_tensor().sqr().unwrap()).unwrap()
-                + c.as_tensor().sqr().unwrap())
-            .unwrap();
-            adam.step(&sum.backward().unwrap(), 0.1).unwrap();
-        }
-        for (var, lr, decay) in [(&a, 0.1, 0.2), (&b, 0.05, 0.0), (&c, 0.2, 0.7)] {
-            let expected = by_hand(1.0, |w| 2.0 * w, lr, decay, steps);
-            assert!((value(var) - expected[steps as usize - 1]).abs() < 1e-12);
+    fn tensors_have_their_own_rate_and_decay() {
+        // The learning rate of the run has fallen to a half; one of a tensor's own falls with it.
+        let now = Settings { lr: 0.2, lr_now: 0.1, weight_decay: 0.2 };
+        for (rule, lr, decay) in [
+            (Rule::decayed(), 0.1, 0.2),
+            (Rule { rate: Rate::Own(0.1), decay: Decay::Off }, 0.05, 0.0),
+            (Rule { rate: Rate::Own(0.4), decay: Decay::Own(0.7) }, 0.2, 0.7),
+        ] {
+            let (w, mut adam) = (scalar(1.0), Adam::new(rule));
+            for expected in by_hand(1.0, |w| 2.0 * w, lr, decay, 5) {
+                let gradient = 2.0 * value(&w);
+                step(&mut adam, &w, gradient, now);
+                assert!((value(&w) - expected).abs() < 1e-12, "{rule:?}");
+            }
         }
     }
 
     #[test]
-    fn a_tensor_without_gradient_is_left_alone() {
-        let (used, unused) = (scalar(1.0), scalar(1.0));
-        let mut adam =
-            Adam::new(vec![ParamGroup::decayed(vec![("used", used.clone()), ("unused", unused.clone())])], 0.1);
-        adam.step(&used.as_tensor().sqr().unwrap().backward().unwrap(), 0.1).unwrap();
-        assert_eq!(value(&unused), 1.0);
-        assert!((value(&used) - 0.9).abs() < 1e-6);
+    fn every_value_of_a_tensor_takes_the_same_steps_as_alone() {
+        let (start, gradient) = (normal(&[2, 9], 1), normal(&[2, 9], 2));
+        let (all, mut adam) = (Var::from_tensor(&start).unwrap(), Adam::new(Rule::decayed()));
+        (0..3).for_each(|_| adam.step(&all, &gradient, settings(0.1, 0.3)).unwrap());
+        for at in 0..18 {
+            let [start, gradient, after] =
+                [&start, &gradient, all.as_tensor()].map(|t| t.flatten_all().unwrap().to_vec1::<f64>().unwrap()[at]);
+            assert!((by_hand(start, |_| gradient, 0.1, 0.3, 3)[2] - after).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn lanes_that_leave_do_not_disturb_the_others_and_single_precision_is_near() {
+        for dtype in [DType::F32, DType::F64] {
+            let (start, gradient) = (normal(&[4, 3, 5], 1), normal(&[4, 3, 5], 2));
+            let [start, gradient] = [start, gradient].map(|t| t.to_dtype(dtype).unwrap());
+            let (kept, rows) = ([0, 2], Tensor::new(&[0u32, 2], &Device::Cpu).unwrap());
+            let (all, mut whole) = (Var::from_tensor(&start).unwrap(), Adam::new(Rule::decayed()));
+            (0..6).for_each(|_| whole.step(&all, &gradient, settings(0.1, 0.3)).unwrap());
+            let (some, mut part) = (Var::from_tensor(&start).unwrap(), Adam::new(Rule::decayed()));
+            (0..3).for_each(|_| part.step(&some, &gradient, settings(0.1, 0.3)).unwrap());
+            part.select(4, &kept);
+            let some = Var::from_tensor(&some.as_tensor().index_select(&rows, 0).unwrap()).unwrap();
+            let gradient = gradient.index_select(&rows, 0).unwrap();
+            (0..3).for_each(|_| part.step(&some, &gradient, settings(0.1, 0.3)).unwrap());
+            let expected = all.as_tensor().index_select(&rows, 0).unwrap();
+            assert_eq!(bits(some.as_tensor()), bits(&expected), "{dtype:?}");
+        }
+    }
+
+    #[test]
+    fn threads_change_no_byte() {
+        let count = 2 * TASK + 77;
+        let [start, gradient] = [1, 2].map(|seed| normal(&[1, count], seed).to_dtype(DType::F32).unwrap());
+        let with = |threads| {
+            with_threads(threads, || {
+                let (w, mut adam) = (Var::from_tensor(&start).unwrap(), Adam::new(Rule::decayed()));
+                (0..3).for_each(|_| adam.step(&w, &gradient, settings(0.1, 0.3)).unwrap());
+                bits(w.as_tensor())
+            })
+        };
+        let one = with(1);
+        assert!(with(2) == one && with(3) == one);
+    }
+
+    #[test]
+    fn a_gradient_that_does_not_fit_is_refused() {
+        let w = Var::from_tensor(&normal(&[2, 3], 1)).unwrap();
+        let step = |gradient: Tensor| Adam::new(Rule::free()).step(&w, &gradient, settings(0.1, 0.0));
+        assert!(step(normal(&[2, 4], 2)).is_err());
+        assert!(step(normal(&[2, 3], 2).to_dtype(DType::F32).unwrap()).is_err());
     }
 }

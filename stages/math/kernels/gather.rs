@@ -196,3 +196,81 @@ impl<T: Vector> Scatter<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::kernels::{pad_rows, padded};
+    use crate::math::random::Stream;
+    use crate::math::sparse_product::TwoSided;
+    use crate::math::sparse_product::tests::random;
+
+    fn numbers<T: Vector>(count: usize, seed: u64) -> Vec<T> {
+        let mut stream = Stream::new(seed, &["test", "gather"]);
+        (0..count).map(|_| T::narrow(stream.symmetric(1.0))).collect()
+    }
+
+    fn wide<T: Vector>(rows: &[T], columns: usize) -> Vec<T> {
+        let mut out = vec![T::default(); rows.len() / columns * padded(columns)];
+        pad_rows(rows, columns, &mut out);
+        out
+    }
+
+    /// Σ over the entries of some rows, in their order, by plain loops in double precision.
+    fn plain<T: Vector>(of: &Rows, rows: Range<usize>, sources: &[(&[T], &[T])], width: usize) -> Vec<f64> {
+        let mut out = vec![0.0; rows.len() * width];
+        for (out, row) in out.chunks_exact_mut(width).zip(rows) {
+            for (weights, x) in sources {
+                for e in of.starts[row]..of.starts[row + 1] {
+                    let weight = weights[of.places.map_or(e, |places| places[e])].widen();
+                    let x = &x[of.indices[e] as usize * width..][..width];
+                    out.iter_mut().zip(x).for_each(|(sum, x)| *sum += weight * x.widen());
+                }
+            }
+        }
+        out
+    }
+
+    fn compare<T: Vector>(tolerance: f64) {
+        let (m, k) = (23, 31);
+        let matrix = random(m, 31, 0.2, 3);
+        let two = TwoSided::new(&matrix);
+        for columns in [1, 5, 7, 16, 17, 40, 64, 70] {
+            let width = padded(columns);
+            let weights: [Vec<T>; 3] = [1, 2, 3].map(|seed| numbers(matrix.values.len(), seed));
+            let w = wide(&numbers::<T>(k * columns, 4), columns);
+            let near = |ours: &[T], theirs: &[f64]| {
+                assert!(ours.iter().zip(theirs).all(|(a, b)| (a.widen() - b).abs() < tolerance), "{columns} columns");
+            };
+            let (rows, of) = (5..m, two.by_rows());
+            let mut outs = [(); 3].map(|()| vec![T::narrow(f64::NAN); rows.len() * width]);
+            let [a, b, c] = &mut outs;
+            of.sums(rows.clone(), weights.each_ref().map(Vec::as_slice), &w, width, [a, b, c]);
+            for (out, weights) in outs.iter().zip(&weights) {
+                near(out, &plain(&of, rows.clone(), &[(weights, &w)], width));
+                let mut alone = vec![T::default(); out.len()];
+                of.sums(rows.clone(), [weights], &w, width, [&mut alone]);
+                assert!(alone == *out, "other passes change no byte");
+            }
+            let (rows, of) = (2..k, two.by_columns());
+            let g = [5, 6].map(|seed| wide(&numbers::<T>(m * columns, seed), columns));
+            let sources = [(&weights[0][..], &g[0][..]), (&weights[1][..], &g[1][..])];
+            let mut out = vec![T::narrow(f64::NAN); rows.len() * width];
+            of.sum_of(rows.clone(), &sources, width, &mut out);
+            near(&out, &plain(&of, rows, &sources, width));
+            // The transposed product of all rows, twice onto what is there.
+            let (mut scattered, all) = (vec![T::narrow(1.0); k * width], [sources[0], sources[0]]);
+            two.by_rows().scatter(0..9, all[0].0, all[0].1, width, &mut scattered);
+            two.by_rows().scatter(9..m, all[0].0, all[0].1, width, &mut scattered);
+            two.by_rows().scatter(0..m, all[0].0, all[0].1, width, &mut scattered);
+            let expected = plain(&of, 0..k, &all, width);
+            near(&scattered, &expected.iter().map(|x| x + 1.0).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn sums_equal_plain_sums_for_every_width_in_both_precisions() {
+        compare::<f64>(1e-13);
+        compare::<f32>(1e-5);
+    }
+}

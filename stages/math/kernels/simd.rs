@@ -136,3 +136,44 @@ macro_rules! vector {
 
 vector!(f32, f32s, splat_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s);
 vector!(f64, f64s, splat_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_from_their_padding_for_every_width_and_number() {
+        for columns in 1..40 {
+            for rows in [0, 1, 2, 5] {
+                let values: Vec<usize> = (1..=rows * columns).collect();
+                let mut wide = vec![usize::MAX; rows * padded(columns)];
+                pad_rows(&values, columns, &mut wide);
+                for (i, row) in wide.chunks_exact(padded(columns)).enumerate() {
+                    assert_eq!(row[..columns], values[i * columns..(i + 1) * columns]);
+                    assert!(row[columns..].iter().all(|x| *x == 0), "padding is zero");
+                }
+                let mut back = vec![0; values.len()];
+                unpad_rows(&wide, columns, &mut back);
+                assert_eq!(back, values);
+            }
+        }
+    }
+
+    #[test]
+    fn strided_copies_touch_nothing_else() {
+        for columns in [1, 3, 8, 9, 16, 17] {
+            for (from_stride, to_stride) in [(columns, columns), (columns + 5, columns), (columns, columns + 3)] {
+                let rows = 4;
+                // As tight as it may be: the last row ends where the memory ends.
+                let from: Vec<usize> = (1..=(rows - 1) * from_stride + columns).collect();
+                let mut to = vec![0; (rows - 1) * to_stride + columns];
+                copy_strided(&from, from_stride, &mut to, to_stride, columns, rows);
+                for (at, x) in to.iter().enumerate() {
+                    let (row, column) = (at / to_stride, at % to_stride);
+                    let expected = if column < columns { from[row * from_stride + column] } else { 0 };
+                    assert_eq!(*x, expected, "{columns} columns, {from_stride} to {to_stride}");
+                }
+            }
+        }
+    }
+}

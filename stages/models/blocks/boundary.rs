@@ -81,9 +81,13 @@ mod tests {
 
     fn penalty(values: &[f64], sides: &[Bins], gamma: &[[f64; 3]], across_gap: bool) -> f64 {
         let bins = Partition::join(sides);
-        let gamma = Tensor::from_vec(gamma.concat(), (gamma.len(), 3), &Device::Cpu).unwrap();
-        let boundary = Boundary::new(values, &bins, 2, across_gap, DType::F64).unwrap();
-        boundary.map_or(0.0, |b| b.penalty(&gamma).unwrap().to_scalar().unwrap())
+        let gamma = Tensor::from_vec(gamma.concat(), (1, gamma.len(), 3), &Device::Cpu).unwrap();
+        // A second lane of other coefficients: each has a penalty of its own.
+        let gamma = Tensor::cat(&[&gamma, &(&gamma * 3.0).unwrap()], 0).unwrap();
+        let boundary = Boundary::new(values, &bins, 2, across_gap, (DType::F64, &Device::Cpu)).unwrap();
+        let penalties: Vec<f64> = boundary.map_or(vec![0.0; 2], |b| b.penalty(&gamma).unwrap().to_vec1().unwrap());
+        assert!((penalties[1] - 9.0 * penalties[0]).abs() < 1e-12 * penalties[1].max(1.0));
+        penalties[0]
     }
 
     #[test]

@@ -147,7 +147,10 @@ fn scaled(values: Vec<f64>) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use candle_core::{DType, Device};
+
     use super::*;
+    use crate::models::testing;
 
     fn start(scheme: Scheme, alpha: f64, order: usize) -> Vec<f64> {
         Init { scheme, alpha, weights: None }.coefficients(order, &mut Stream::new(1, &["test"]))
@@ -179,12 +182,14 @@ mod tests {
         let values = start(Scheme::Random, 0.0, 30);
         assert!((values.iter().map(|v| v.abs()).sum::<f64>() - 1.0).abs() < 1e-12);
         assert!(values.iter().any(|v| *v > 0.0) && values.iter().any(|v| *v < 0.0));
-        let rows = Init { scheme: Scheme::Random, alpha: 0.0, weights: None }
-            .matrix(2, 3, DType::F64, &mut Stream::new(1, &["test"]))
-            .unwrap()
-            .to_vec2::<f64>()
-            .unwrap();
-        assert_ne!(rows[0], rows[1], "every bin has a draw of its own");
+        let (init, mut lanes) = (Init { scheme: Scheme::Random, alpha: 0.0, weights: None }, testing::streams(2));
+        let mut weights = Weights::new(&mut lanes, DType::F64, Device::Cpu);
+        let gamma = init.matrix("gamma", 2, 3, "init/gamma", &mut weights).unwrap().tensor();
+        let rows = gamma.to_vec3::<f64>().unwrap().concat();
+        assert_eq!((rows.len(), weights.into_named()[0].rule), (4, Rule::free()));
+        for (i, row) in rows.iter().enumerate() {
+            assert!(!rows[..i].contains(row), "every bin of every lane has a draw of its own");
+        }
     }
 
     #[test]

@@ -64,3 +64,54 @@ impl Linear {
         LayerWeights { weight: self.weight.tensor(), bias: Some(self.bias.tensor()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{DType, Device, Tensor};
+
+    use super::*;
+    use crate::models::testing::{self, distance, flat};
+    use crate::models::{Sides, Streams};
+
+    const NAMES: Names = Names { weight: "w", bias: "b", stream: "init/test" };
+
+    fn layer(inputs: usize, outputs: usize, streams: &mut [Streams]) -> Linear {
+        Linear::new(NAMES, inputs, outputs, &mut Weights::new(streams, DType::F64, Device::Cpu)).unwrap()
+    }
+
+    #[test]
+    fn weights_fill_the_range_of_pytorch() {
+        let layer = layer(64, 100, &mut testing::streams(1));
+        let (weights, bias) = (flat(&layer.weight.tensor()), flat(&layer.bias.tensor()));
+        // 1/√64 = 0.125.
+        assert!(weights.iter().chain(&bias).all(|w| w.abs() <= 0.125));
+        let (low, high) = (weights.iter().copied().fold(0.0, f64::min), weights.iter().copied().fold(0.0, f64::max));
+        assert!(low < -0.124 && high > 0.124);
+        // The variance of U(±r) is r²/3; 6400 draws are within 5 % of it.
+        let variance = weights.iter().map(|w| w * w).sum::<f64>() / 6400.0;
+        assert!((variance / (0.125 * 0.125 / 3.0) - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_lane_draws_the_same_weights_in_any_company() {
+        let together = layer(3, 2, &mut testing::streams(3));
+        for (lane, stream) in testing::streams(3).into_iter().enumerate() {
+            let alone = layer(3, 2, &mut [stream]);
+            for (alone, together) in [(&alone.weight, &together.weight), (&alone.bias, &together.bias)] {
+                assert_eq!(flat(&alone.tensor()), flat(&together.tensor().get(lane).unwrap()));
+            }
+        }
+    }
+
+    #[test]
+    fn both_forms_agree() {
+        let graph = testing::view(DType::F64);
+        let (mut streams, layer) = (testing::streams(2), layer(5, 2, &mut testing::streams(2)));
+        let mut pass = Pass::new(Sides::Eval, &mut streams);
+        let on_features = layer.forward_features(&graph, &mut pass, 0.5, "dropout/features").unwrap();
+        let x = graph.features.to_dense().unwrap();
+        let x = Tensor::stack(&[&x, &x], 0).unwrap();
+        let wide = Wide::new(x, ops::Eval::Same, &ops::Tape::forgetting());
+        assert!(distance(on_features.main(), layer.forward(&wide).unwrap().main()) < 1e-15);
+    }
+}

@@ -72,3 +72,45 @@ impl Perceptron {
         pass.layers(features, self.first.on_features(), second, masks)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{DType, Tensor};
+
+    use super::*;
+    use crate::models::testing::{self, bits};
+    use crate::models::{Sides, Streams};
+
+    fn net(graph: &GraphView, dropout: f64) -> (Perceptron, Vec<Streams>) {
+        let mut streams = testing::streams(2);
+        let mut weights = Weights::new(&mut streams, graph.dtype(), graph.device().clone());
+        (Perceptron::new(graph, Some(7), dropout, &mut weights).unwrap(), streams)
+    }
+
+    #[test]
+    fn a_second_pass_has_masks_of_its_own_and_never_shifts_the_first() {
+        let graph = testing::view(DType::F32);
+        let (model, mut streams) = net(&graph, 0.5);
+        let twice = |streams: &mut [Streams]| {
+            let [a, b] = model.forward_twice(&graph, &mut Pass::new(Sides::Both, streams)).unwrap();
+            assert_eq!(bits(a.eval().unwrap()), bits(b.eval().unwrap()), "they share their evaluation");
+            assert_ne!(bits(a.main()), bits(b.main()));
+            a.main().clone()
+        };
+        let first: Vec<Tensor> = (0..2).map(|_| twice(&mut streams)).collect();
+        let mut streams = net(&graph, 0.5).1;
+        for expected in first {
+            let once = model.forward(&graph, &mut Pass::new(Sides::Train, &mut streams)).unwrap();
+            assert_eq!(bits(once.main()), bits(&expected));
+            assert!(once.eval().is_none(), "nobody asked for it");
+        }
+    }
+
+    #[test]
+    fn without_dropout_one_pass_serves_both() {
+        let graph = testing::view(DType::F32);
+        let (model, mut streams) = net(&graph, 0.0);
+        let [a, b] = model.forward_twice(&graph, &mut Pass::new(Sides::Train, &mut streams)).unwrap();
+        assert_eq!(a.main().id(), b.main().id());
+    }
+}

@@ -300,14 +300,7 @@ fn one_mask_a_lane(masks: &[Mask], layout: &Layout) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use candle_core::{DType, Device, Var};
-
     use super::*;
-
-    fn masks(lanes: usize, entries: usize, p: f64) -> Masks {
-        let mut stream = Stream::new(5, &["test"]);
-        Arc::new((0..lanes).map(|_| Mask::draw(&mut stream, entries, p)).collect())
-    }
 
     #[test]
     fn the_share_of_dropped_entries_is_p() {
@@ -331,36 +324,6 @@ mod tests {
         Mask::draw(&mut Stream::new(4, &["test"]), n, p).apply(&mut out);
         let equal = out.windows(2).filter(|w| w[0] == w[1]).count() as f64 / n as f64;
         assert!((equal - 0.58).abs() < 0.01, "{equal}");
-    }
-
-    #[test]
-    fn gradients_pass_through_the_same_mask() {
-        let x = Var::from_tensor(&Tensor::ones((2, 35, 3), DType::F64, &Device::Cpu).unwrap()).unwrap();
-        let masks = masks(2, 105, 0.5);
-        let out = drop(&x, &masks).unwrap();
-        let grads = out.sum_all().unwrap().backward().unwrap();
-        // x is all ones, so the output is the mask itself, and so is the gradient of its sum.
-        let flat = |t: &Tensor| t.flatten_all().unwrap().to_vec1::<f64>().unwrap();
-        assert_eq!(flat(grads.get(x.as_tensor()).unwrap()), flat(&out));
-    }
-
-    #[test]
-    fn rectifying_with_a_mask_is_relu_then_dropout() {
-        use crate::models::testing::{distance, normal};
-        let x = Var::from_tensor(&normal(&[3, 40, 7], 1)).unwrap();
-        let weight = normal(&[3, 40, 7], 2);
-        let masks = masks(3, 280, 0.3);
-        for masks in [None, Some(&masks)] {
-            let ours = rectify(&x, masks).unwrap();
-            let relu = x.relu().unwrap();
-            let theirs = masks.map_or(relu.clone(), |masks| drop(&relu, masks).unwrap());
-            assert_eq!(distance(&ours, &theirs), 0.0);
-            let gradient = |t: &Tensor| {
-                let grads = (t * &weight).unwrap().sum_all().unwrap().backward().unwrap();
-                grads.get(x.as_tensor()).unwrap().clone()
-            };
-            assert!(distance(&gradient(&ours), &gradient(&theirs)) < 1e-15);
-        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ mod response;
 mod shift;
 mod side_by_side;
 mod tape;
+#[cfg(test)]
+mod tests;
 mod wide;
 
 pub use affine::{affine, product};

@@ -1,89 +1,103 @@
 //! Tests of PP-GNN: the identities that tie its branches to dense products and to GPR-GNN.
 
-use candle_core::DType;
+use candle_core::{DType, Device};
+use serde_json::json;
 
 use super::*;
-use crate::math::random::Stream;
-use crate::models::blocks::propagate;
-use crate::models::{GprGnn, testing};
-use crate::optim::Decay;
+use crate::models::GprGnn;
+use crate::models::testing::{self, Built, distance};
+use crate::optim::Rule;
 use crate::params::Params as _;
 
-fn build(params: &Params, data: &GraphView) -> (PpGnn, Streams) {
-    let mut streams = Streams::new(9, 0);
-    (PpGnn::build(params, data, &mut streams).unwrap(), streams)
+const LANES: usize = 2;
+
+fn build(params: &Params, graph: &GraphView) -> Built<PpGnn> {
+    testing::build::<PpGnn>(params, graph, LANES)
 }
 
-fn eval(model: &impl Model, data: &GraphView) -> Tensor {
-    model.forward(data, &mut Mode::Eval).unwrap()
+/// Z₀, which is filtered.
+fn network(built: &Built<PpGnn>, graph: &GraphView) -> Tensor {
+    testing::evaluated(|pass| built.model.net.forward(graph, pass), LANES)
 }
 
-/// Σ_k c_k Ã^k Z by repeated products.
-fn by_hops(data: &GraphView, coefficients: &[f64], z: &Tensor) -> Tensor {
-    let mut hop = z.clone();
-    let mut sum = z.zeros_like().unwrap();
-    for c in coefficients {
-        sum = (sum + (&hop * *c).unwrap()).unwrap();
-        hop = propagate(&data.operator, &hop).unwrap();
+/// A·Z of every lane.
+fn times(a: &Tensor, z: &Tensor) -> Tensor {
+    a.broadcast_left(LANES).unwrap().contiguous().unwrap().matmul(z).unwrap()
+}
+
+/// Σ_k c_k Ã^k Z by repeated dense products; `coefficients`: lanes × degrees.
+fn by_hops(graph: &GraphView, coefficients: &Tensor, z: &Tensor) -> Tensor {
+    let operator = testing::dense_operator(graph);
+    let (mut hop, mut sum) = (z.clone(), z.zeros_like().unwrap());
+    for k in 0..coefficients.dim(1).unwrap() {
+        let c = coefficients.narrow(1, k, 1).unwrap().unsqueeze(2).unwrap();
+        sum = (sum + hop.broadcast_mul(&c).unwrap()).unwrap();
+        hop = times(&operator, &hop);
     }
     sum
 }
 
+/// The same coefficients in every lane.
+fn in_all_lanes(coefficients: &[f64]) -> Tensor {
+    Tensor::new(coefficients, &Device::Cpu).unwrap().broadcast_left(LANES).unwrap().contiguous().unwrap()
+}
+
 #[test]
 fn bins_with_one_polynomial_over_the_whole_spectrum_are_that_polynomial_of_the_operator() {
-    let data = testing::view(DType::F64);
+    let graph = testing::view(DType::F64);
     let weights = vec![0.4, -0.7, 0.2, 0.9];
     let params =
         Params { order: 3, init: Scheme::Ws, weights: Some(weights.clone()), eta: 1.0, bins: 3, ..Params::default() };
-    let (model, _) = build(&params, &data);
-    let z = model.net.forward(&data, &mut Mode::Eval, Pass::MAIN).unwrap();
+    let built = build(&params, &graph);
+    let expected = by_hops(&graph, &in_all_lanes(&weights), &network(&built, &graph));
     // Eigenvectors are stored in single precision, so the basis is orthonormal to about 1e-7.
-    assert!(testing::distance(&eval(&model, &data), &by_hops(&data, &weights, &z)) < 1e-6);
+    assert!(distance(&built.eval(&graph), &expected) < 1e-6);
 }
 
 #[test]
 fn without_the_spectral_branch_it_is_gpr_gnn_masks_included() {
-    let data = testing::view(DType::F32);
-    let (model, streams) = build(&Params { eta: 0.0, order: 6, alpha: 0.3, ..Params::default() }, &data);
-    let mut gpr_streams = Streams::new(9, 0);
-    let gpr_params = serde_json::from_str(r#"{"order": 6, "alpha": 0.3}"#).unwrap();
-    let gpr = GprGnn::build(&gpr_params, &data, &mut gpr_streams).unwrap();
-    assert_eq!(testing::distance(&eval(&model, &data), &eval(&gpr, &data)), 0.0);
-    let trained = |m: &dyn Model, s| m.forward(&data, &mut Mode::Train(s)).unwrap();
-    assert_eq!(testing::distance(&trained(&model, streams), &trained(&gpr, gpr_streams)), 0.0);
+    let graph = testing::view(DType::F32);
+    let mut ours = build(&Params { eta: 0.0, order: 6, alpha: 0.3, ..Params::default() }, &graph);
+    let params = serde_json::from_value(json!({"order": 6, "alpha": 0.3})).unwrap();
+    let mut gpr = testing::build::<GprGnn>(&params, &graph, LANES);
+    assert_eq!(distance(&ours.eval(&graph), &gpr.eval(&graph)), 0.0);
+    for _ in 0..3 {
+        assert_eq!(distance(&ours.train(&graph), &gpr.train(&graph)), 0.0);
+    }
 }
 
 #[test]
 fn zero_coefficients_in_all_bins_leave_the_scaled_gpr_gnn() {
-    let data = testing::view(DType::F64);
-    let (model, _) = build(&Params { eta: 0.3, ..Params::default() }, &data);
-    for (_, gamma) in &model.spectral.gammas {
-        gamma.set(&gamma.zeros_like().unwrap()).unwrap();
+    let graph = testing::view(DType::F64);
+    let built = build(&Params { eta: 0.3, ..Params::default() }, &graph);
+    for gamma in &built.model.spectral.gammas {
+        gamma.set(&gamma.tensor().zeros_like().unwrap()).unwrap();
     }
-    let gpr_params = serde_json::from_str(r#"{"order": 4}"#).unwrap();
-    let gpr = GprGnn::build(&gpr_params, &data, &mut Streams::new(9, 0)).unwrap();
-    assert!(testing::distance(&eval(&model, &data), &(eval(&gpr, &data) * 0.7).unwrap()) < 1e-12);
+    let gpr = testing::build::<GprGnn>(&serde_json::from_value(json!({"order": 4})).unwrap(), &graph, LANES);
+    assert!(distance(&built.eval(&graph), &(gpr.eval(&graph) * 0.7).unwrap()) < 1e-12);
 }
 
 #[test]
 fn one_layer_and_all_weight_on_power_k_give_simple_graph_convolution() {
     // SGC: logits = Ã^K (X W + b).
-    let data = testing::view(DType::F64);
+    let graph = testing::view(DType::F64);
     let params = Params { linear: true, eta: 0.0, order: 3, init: Scheme::Sgc, alpha: 3.0, ..Params::default() };
-    let (model, _) = build(&params, &data);
-    let groups = model.groups();
-    let (w, b) = (&groups[0].vars[0].1, &groups[0].vars[1].1);
-    let xw = data.features.to_dense().unwrap().matmul(w).unwrap().broadcast_add(b).unwrap();
-    assert!(testing::distance(&eval(&model, &data), &by_hops(&data, &[0.0, 0.0, 0.0, 1.0], &xw)) < 1e-12);
+    let built = build(&params, &graph);
+    let (w, b) = (built.weight("lin1.weight"), built.weight("lin1.bias").unsqueeze(1).unwrap());
+    let x = graph.features.to_dense().unwrap().broadcast_left(LANES).unwrap().contiguous().unwrap();
+    let xw = x.matmul(&w).unwrap().broadcast_add(&b).unwrap();
+    assert!(distance(&built.eval(&graph), &by_hops(&graph, &in_all_lanes(&[0.0, 0.0, 0.0, 1.0]), &xw)) < 1e-12);
 }
 
 #[test]
 fn variants_are_their_formulas() {
     // By hand: Σ over the kept pairs of weight · h(λ_i) u_i u_iᵀ Z, plus the global polynomial.
-    let data = testing::view(DType::F64);
-    let spectrum = data.spectrum.as_ref().unwrap();
-    let (low, all) = (spectrum.low, spectrum.values.len());
-    let eta = 0.3;
+    let (operator, nodes, spectrum) = testing::artifacts();
+    let graph = GraphView::new(&operator, &nodes, Some(&spectrum), DType::F64).unwrap();
+    let values = [&spectrum.low.values[..], &spectrum.high.values[..]].concat();
+    let vectors: Vec<f64> =
+        spectrum.low.vectors.iter().chain(spectrum.high.vectors.iter()).map(|x| f64::from(*x)).collect();
+    let (low, all, eta) = (spectrum.low.values.len(), values.len(), 0.3);
     for (variant, kept, weight, rest) in [
         (Terms::Full, 0..all, eta, 1.0 - eta),
         (Terms::Low, 0..low, 1.0, 0.0),
@@ -93,111 +107,107 @@ fn variants_are_their_formulas() {
     ] {
         let params =
             Params { variant, eta, order: 2, local_order: Some(3), bins: 2, init: Scheme::Random, ..Params::default() };
-        let (model, _) = build(&params, &data);
-        let z = model.net.forward(&data, &mut Mode::Eval, Pass::MAIN).unwrap();
+        let built = build(&params, &graph);
+        let z = network(&built, &graph);
         let mut expected = z.zeros_like().unwrap();
         for i in kept {
             let (side, at, of) = if i < low { ("gamma-low", i, low) } else { ("gamma-high", i - low, all - low) };
-            let gamma = &model.spectral.gammas.iter().find(|g| g.0 == side).unwrap().1;
             let bin = usize::from(at >= of / 2);
-            let row = gamma.get(bin).unwrap().to_vec1::<f64>().unwrap();
-            let h: f64 = row.iter().rev().fold(0.0, |sum, c| sum * spectrum.values[i] + c);
-            let u = spectrum.vectors.narrow(0, i, 1).unwrap();
-            let term = u.t().unwrap().matmul(&u.matmul(&z).unwrap()).unwrap();
-            expected = (expected + (term * (weight * h)).unwrap()).unwrap();
+            let rows = built.weight(side).narrow(1, bin, 1).unwrap().squeeze(1).unwrap().to_vec2::<f64>().unwrap();
+            let h = rows.iter().map(|row| weight * row.iter().rev().fold(0.0, |sum, c| sum * values[i] + c));
+            let h = Tensor::from_vec(h.collect::<Vec<_>>(), (LANES, 1, 1), &Device::Cpu).unwrap();
+            let u = &vectors[i * testing::NODES..(i + 1) * testing::NODES];
+            let u = Tensor::from_slice(u, (testing::NODES, 1), &Device::Cpu).unwrap();
+            let term = times(&u.matmul(&u.t().unwrap()).unwrap(), &z);
+            expected = (expected + term.broadcast_mul(&h).unwrap()).unwrap();
         }
-        assert_eq!(model.gamma.is_some(), rest > 0.0);
-        if let Some(gamma) = &model.gamma {
-            let global = by_hops(&data, &gamma.to_vec1::<f64>().unwrap(), &z);
-            expected = (expected + (global * rest).unwrap()).unwrap();
+        assert_eq!(built.model.gamma.is_some(), rest > 0.0);
+        if let Some(gamma) = &built.model.gamma {
+            expected = (expected + (by_hops(&graph, &gamma.tensor(), &z) * rest).unwrap()).unwrap();
         }
-        assert!(testing::distance(&eval(&model, &data), &expected) < 1e-12, "{variant:?}");
+        assert!(distance(&built.eval(&graph), &expected) < 1e-12, "{variant:?}");
     }
-}
-
-#[test]
-fn gradients_of_coefficients_and_network_match_finite_differences() {
-    let data = testing::view(DType::F64);
-    let params = Params { hidden: 4, order: 2, bins: 2, init: Scheme::Random, reg: 0.7, eta: 0.4, ..Params::default() };
-    let (model, _) = build(&params, &data);
-    let groups = model.groups();
-    let vars: Vec<_> = groups.iter().flat_map(|g| g.vars.iter().map(|v| &v.1)).collect();
-    assert_eq!(vars.len(), 7);
-    let weight = testing::normal(&[data.nodes, data.classes], 5);
-    let loss = || {
-        let fit = (eval(&model, &data) * &weight).unwrap().sum_all().unwrap();
-        (fit + model.penalty().unwrap().unwrap()).unwrap()
-    };
-    testing::assert_gradients(&vars, loss, 1e-6);
 }
 
 #[test]
 fn independent_branches_see_masks_of_their_own_and_shared_ones_do_not() {
     // With the identity as filter in both branches, equal masks give equal branches.
-    let data = testing::view(DType::F64);
-    let logits = |masks| {
+    let graph = testing::view(DType::F64);
+    let far = |masks| {
         let params = Params { masks, dprate: 0.0, init: Scheme::Sgc, alpha: 0.0, eta: 0.5, ..Params::default() };
-        let (model, streams) = build(&params, &data);
-        let net = model.net.forward(&data, &mut Mode::Train(Streams::new(9, 0)), Pass::MAIN).unwrap();
-        let trained = model.forward(&data, &mut Mode::Train(streams)).unwrap();
-        testing::distance(&trained, &net)
+        let mut built = build(&params, &graph);
+        let trained = built.train(&graph);
+        let mut again = build(&params, &graph);
+        let mut pass = Pass::new(crate::models::Sides::Train, &mut again.streams);
+        distance(&trained, built.model.net.forward(&graph, &mut pass).unwrap().main())
     };
-    assert!(logits(Masks::Shared) < 1e-6);
-    assert!(logits(Masks::Independent) > 1e-2);
+    assert!(far(Masks::Shared) < 1e-6);
+    assert!(far(Masks::Independent) > 1e-2);
 }
 
 #[test]
 fn the_regulariser_is_off_by_default_and_scales_with_its_strength() {
-    let data = testing::view(DType::F64);
-    assert!(build(&Params::default(), &data).0.penalty().unwrap().is_none());
-    let penalty = |params: Params| -> f64 {
-        let (model, _) = build(&params, &data);
-        model.penalty().unwrap().map_or(0.0, |p| p.to_scalar().unwrap())
+    let graph = testing::view(DType::F64);
+    assert!(build(&Params::default(), &graph).model.penalty().unwrap().is_none());
+    let penalties = |params: Params| -> Vec<f64> {
+        build(&params, &graph).model.penalty().unwrap().map_or(vec![0.0; LANES], |p| p.to_vec1().unwrap())
     };
     let random = Params { init: Scheme::Random, reg: 1.0, ..Params::default() };
-    let one = penalty(random.clone());
-    assert!(one > 0.0 && (penalty(Params { reg: 2.0, ..random.clone() }) - 2.0 * one).abs() < 1e-12);
-    assert!(penalty(Params { reg_gap: false, ..random.clone() }) < one, "the pair across the gap counts by default");
+    let one = penalties(random.clone());
+    assert_ne!(one[0], one[1], "every lane has its own");
+    let all = |params: Params, holds: &dyn Fn(f64, f64) -> bool| {
+        penalties(params).iter().zip(&one).all(|(penalty, one)| holds(*penalty, *one))
+    };
+    assert!(one.iter().all(|one| *one > 0.0));
+    assert!(all(Params { reg: 2.0, ..random.clone() }, &|two, one| (two - 2.0 * one).abs() < 1e-12));
+    let without_gap = Params { reg_gap: false, ..random.clone() };
+    assert!(all(without_gap, &|less, one| less < one), "the pair across the gap counts by default");
     let single = Params { bins: 1, reg_gap: false, ..random };
-    assert_eq!(penalty(single), 0.0, "one bin a side has no neighbour");
+    assert_eq!(penalties(single), [0.0; LANES], "one bin a side has no neighbour");
+}
+
+fn refusal(params: &Params, graph: &GraphView) -> Option<StageError> {
+    let mut streams = testing::streams(1);
+    PpGnn::build(params, graph, &mut Weights::new(&mut streams, graph.dtype(), Device::Cpu)).err()
 }
 
 #[test]
 fn more_bins_than_pairs_are_refused_with_a_hint() {
-    let data = testing::view(DType::F32);
+    let graph = testing::view(DType::F32);
     let too_many = testing::NODES / 2 + 1;
     for params in
         [Params { bins: too_many, ..Params::default() }, Params { bins_high: Some(too_many), ..Params::default() }]
     {
-        let error = PpGnn::build(&params, &data, &mut Streams::new(0, 0)).err().unwrap();
+        let error = refusal(&params, &graph).unwrap();
         assert!(matches!(&error, StageError::Unusable { what, .. } if what.contains(&too_many.to_string())));
         assert!(error.hint().is_some());
     }
     let only_low = Params { bins_high: Some(too_many), variant: Terms::Low, ..Params::default() };
-    assert!(PpGnn::build(&only_low, &data, &mut Streams::new(0, 0)).is_ok());
+    assert!(refusal(&only_low, &graph).is_none());
 }
 
 #[test]
 fn bins_of_the_sides_can_differ_and_coefficients_are_not_decayed() {
-    let data = testing::view(DType::F32);
-    let (model, _) = build(&Params { bins_low: Some(5), bins_high: Some(2), order: 3, ..Params::default() }, &data);
-    let shapes: Vec<_> = model.spectral.gammas.iter().map(|(_, g)| g.dims().to_vec()).collect();
-    assert_eq!(shapes, [[5, 4], [2, 4]]);
-    let decays: Vec<_> = model.groups().iter().map(|g| g.decay).collect();
-    assert_eq!(decays, [Decay::Shared, Decay::Shared, Decay::Off, Decay::Off]);
+    let graph = testing::view(DType::F32);
+    let built = build(&Params { bins_low: Some(5), bins_high: Some(2), order: 3, ..Params::default() }, &graph);
+    let shapes: Vec<_> = built.model.spectral.gammas.iter().map(|g| g.tensor().dims().to_vec()).collect();
+    assert_eq!(shapes, [[LANES, 5, 4], [LANES, 2, 4]]);
+    let rules: Vec<_> = built.weights.iter().map(|w| w.rule).collect();
+    assert_eq!(rules, [[Rule::decayed(); 4].as_slice(), &[Rule::free(); 3]].concat());
 }
 
 #[test]
 fn local_parameters_follow_the_global_ones_unless_given() {
-    let data = testing::view(DType::F64);
+    let graph = testing::view(DType::F64);
     let rows = |params: Params| {
-        let (model, _) = build(&params, &data);
-        (model.gamma.unwrap().to_vec1::<f64>().unwrap(), model.spectral.gammas[0].1.to_vec2::<f64>().unwrap())
+        let built = build(&params, &graph);
+        let local = built.weight("gamma-low").to_vec3::<f64>().unwrap().concat();
+        (built.weight("gamma").to_vec2::<f64>().unwrap().swap_remove(0), local)
     };
     let (global, local) = rows(Params { alpha: 0.2, ..Params::default() });
     assert!(local.iter().all(|row| *row == global));
     let (_, local) = rows(Params { alpha: 0.2, local_alpha: Some(0.9), local_order: Some(1), ..Params::default() });
-    let expected = Init { scheme: Scheme::Ppr, alpha: 0.9, weights: None }.coefficients(1, &mut Stream::new(0, &[]));
+    let expected = Init { scheme: Scheme::Ppr, alpha: 0.9, weights: None }.fixed(1);
     assert!(local.iter().all(|row| *row == expected));
 }
 
@@ -215,7 +225,7 @@ fn parameters_that_do_not_fit_each_other_are_reported_once() {
 #[test]
 fn it_cannot_be_built_without_a_spectrum() {
     let (operator, nodes, _) = testing::artifacts();
-    let data = GraphView::new(&operator, &nodes, None, DType::F32).unwrap();
-    let error = PpGnn::build(&Params::default(), &data, &mut Streams::new(0, 0)).err().unwrap();
+    let graph = GraphView::new(&operator, &nodes, None, DType::F32).unwrap();
+    let error = refusal(&Params::default(), &graph).unwrap();
     assert!(matches!(error, StageError::MissingInput { slot: "spectrum" }));
 }

@@ -1,0 +1,317 @@
+//! The operations, and how candle computes the same.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Result, Tensor};
+
+use super::super::*;
+use crate::kinds::{Features, Matrix};
+use crate::math::csr::Csr;
+use crate::math::kernels::hops::tests::symmetric;
+use crate::math::random::Stream;
+use crate::math::sparse_product::tests::random;
+use crate::models::FeatureView;
+use crate::models::testing::{flat, normal};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    pub lanes: usize,
+    pub nodes: usize,
+    pub columns: usize,
+    pub features: u32,
+    pub hidden: usize,
+    pub pairs: usize,
+}
+
+/// Inputs, lanes first, the first of them with this evaluation side if there is one; which lanes they are; the tape.
+type Op = dyn Fn(&[Tensor], Option<&Tensor>, Range<usize>, &Tape) -> Result<Wide> + Send + Sync;
+type Plain = dyn Fn(&[Tensor]) -> Tensor + Send + Sync;
+
+/// An operation with its inputs.
+pub struct Case {
+    pub name: String,
+    pub lanes: usize,
+    /// Lanes first, in double precision.
+    pub inputs: Vec<Tensor>,
+    pub op: Box<Op>,
+    /// The same by candle.
+    pub plain: Box<Plain>,
+    /// Whether the first input may have an evaluation side, on which the operation does the same.
+    pub has_beside: bool,
+    /// Inputs that may have any number of columns.
+    pub any_width: Vec<usize>,
+}
+
+fn wide(main: &Tensor, eval: Option<&Tensor>, tape: &Tape) -> Wide {
+    Wide::new(main.clone(), eval.map_or(Eval::Same, |eval| Eval::Own(eval.clone())), tape)
+}
+
+/// One mask a lane, of all lanes.
+fn masks(lanes: usize, entries: usize, seed: u64) -> Masks {
+    let mut stream = Stream::new(seed, &["test", "masks"]);
+    Arc::new((0..lanes).map(|_| Mask::draw(&mut stream, entries, 0.4)).collect())
+}
+
+fn of_lanes(masks: &Masks, lanes: Range<usize>) -> Masks {
+    Arc::new(masks[lanes].to_vec())
+}
+
+/// What masks multiply with, lanes × shape.
+fn factors(masks: &Masks, shape: &[usize]) -> Tensor {
+    let lane = |mask: &Mask| {
+        let mut ones = vec![1.0; shape.iter().product()];
+        mask.apply(&mut ones);
+        ones
+    };
+    let shape = [&[masks.len()], shape].concat();
+    Tensor::from_vec(masks.iter().flat_map(lane).collect::<Vec<f64>>(), shape, &Device::Cpu).unwrap()
+}
+
+/// A·Z of every lane, A the same for all.
+fn times(a: &Tensor, z: &Tensor) -> Tensor {
+    a.broadcast_left(z.dim(0).unwrap()).unwrap().contiguous().unwrap().matmul(z).unwrap()
+}
+
+fn layer(x: &Tensor, w: &Tensor, b: &Tensor) -> Tensor {
+    x.matmul(w).unwrap().broadcast_add(&b.unsqueeze(1).unwrap()).unwrap()
+}
+
+fn dense(matrix: &Csr) -> Tensor {
+    let n = matrix.n();
+    let full: Vec<f64> = (0..n * n).map(|at| matrix.get(at / n, at % n)).collect();
+    Tensor::from_vec(full, (n, n), &Device::Cpu).unwrap()
+}
+
+/// Every operation; `plain` is slow for many nodes.
+pub fn cases(s: Sizes) -> Vec<Case> {
+    let z = normal(&[s.lanes, s.nodes, s.columns], 1);
+    let case = |name: &str, inputs: Vec<Tensor>, op: Box<Op>, plain: Box<Plain>| Case {
+        name: name.to_owned(),
+        lanes: s.lanes,
+        inputs,
+        op,
+        plain,
+        has_beside: true,
+        any_width: Vec::new(),
+    };
+    let (w, b) = (normal(&[s.lanes, s.columns, s.hidden], 2), normal(&[s.lanes, s.hidden], 3));
+    let mut all = vec![
+        case(
+            "affine",
+            vec![z.clone(), w.clone(), b],
+            Box::new(|x, eval, _, tape| affine(&wide(&x[0], eval, tape), &x[1], &x[2])),
+            Box::new(|x| layer(&x[0], &x[1], &x[2])),
+        ),
+        Case {
+            any_width: vec![1],
+            ..case(
+                "product",
+                vec![z.clone(), w],
+                Box::new(|x, eval, _, tape| product(&wide(&x[0], eval, tape), &x[1])),
+                Box::new(|x| x[0].matmul(&x[1]).unwrap()),
+            )
+        },
+        case(
+            "shift",
+            vec![z.clone(), normal(&[s.lanes, s.columns], 4)],
+            Box::new(|x, eval, _, tape| shift(&wide(&x[0], eval, tape), &x[1])),
+            Box::new(|x| x[0].broadcast_add(&x[1].unsqueeze(1).unwrap()).unwrap()),
+        ),
+        case(
+            "add",
+            vec![z.clone(), normal(&[s.lanes, s.nodes, s.columns], 5)],
+            Box::new(|x, eval, _, tape| add(&wide(&x[0], eval, tape), &wide(&x[1], None, tape))),
+            Box::new(|x| (&x[0] + &x[1]).unwrap()),
+        ),
+        Case {
+            any_width: vec![0],
+            ..case(
+                "rectify",
+                vec![z.clone()],
+                Box::new(|x, eval, _, tape| {
+                    let x = wide(&x[0], eval, tape);
+                    rectify(&x, None, x.eval_side().clone())
+                }),
+                Box::new(|x| x[0].relu().unwrap()),
+            )
+        },
+    ];
+    all.extend(on_graph(s, &z));
+    all.extend(with_masks(s, &z));
+    for sparse in [false, true] {
+        for hidden in [false, true] {
+            all.extend([0, 1, 2].map(|passes| on_features(s, sparse, hidden, passes)));
+        }
+    }
+    all
+}
+
+fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
+    let matrix = symmetric(s.nodes, 3, 6);
+    let operator = Arc::new(Propagator::new(matrix.clone()));
+    // Only small graphs are compared with dense products.
+    let full = if s.nodes < 1000 { dense(&matrix) } else { normal(&[1, 1], 0) };
+    let rows: Vec<f32> = flat(&normal(&[s.pairs + 2, s.nodes], 7)).iter().map(|x| (x * 0.3) as f32).collect();
+    // Some of the pairs, neither the first nor the last.
+    let vectors = [DType::F32, DType::F64]
+        .map(|dtype| Eigenvectors::new(&[&rows[..s.nodes], &rows[s.nodes..]], s.nodes, dtype).unwrap())
+        .map(|all| all.keep(1..s.pairs + 1));
+    let kept: Vec<f64> = rows[s.nodes..(s.pairs + 1) * s.nodes].iter().map(|x| f64::from(*x)).collect();
+    let u = Tensor::from_vec(kept, (s.pairs, s.nodes), &Device::Cpu).unwrap();
+    let (of, full_of) = (operator.clone(), full.clone());
+    let mut all = vec![
+        Case {
+            name: "propagate".into(),
+            lanes: s.lanes,
+            inputs: vec![z.clone()],
+            op: Box::new(move |x, eval, _, tape| propagate(&of, &wide(&x[0], eval, tape))),
+            plain: Box::new(move |x| times(&full_of, &x[0])),
+            has_beside: true,
+            any_width: vec![0],
+        },
+        Case {
+            name: "filter".into(),
+            lanes: s.lanes,
+            inputs: vec![z.clone(), normal(&[s.lanes, s.pairs], 8)],
+            op: Box::new(move |x, eval, _, tape| {
+                let vectors = &vectors[usize::from(x[0].dtype() == DType::F64)];
+                filter(vectors, &x[1], &wide(&x[0], eval, tape))
+            }),
+            plain: Box::new(move |x| {
+                let y = times(&u, &x[0]).broadcast_mul(&x[1].unsqueeze(2).unwrap()).unwrap();
+                times(&u.t().unwrap(), &y)
+            }),
+            has_beside: true,
+            any_width: vec![0],
+        },
+    ];
+    for (basis, order) in [(Basis::Powers, 0), (Basis::Powers, 3), (Basis::Chebyshev, 1), (Basis::Chebyshev, 4)] {
+        let (of, full) = (operator.clone(), full.clone());
+        all.push(Case {
+            name: format!("{basis:?} up to {order}"),
+            lanes: s.lanes,
+            inputs: vec![z.clone(), normal(&[s.lanes, order + 1], 9)],
+            op: Box::new(move |x, eval, _, tape| polynomial(&of, basis, &x[1], &wide(&x[0], eval, tape))),
+            plain: Box::new(move |x| {
+                let mut hops = vec![x[0].clone()];
+                for k in 1..=order {
+                    let next = times(&full, &hops[k - 1]);
+                    let chebyshev = basis == Basis::Chebyshev && k > 1;
+                    hops.push(if chebyshev { ((next * 2.0).unwrap() - &hops[k - 2]).unwrap() } else { next });
+                }
+                let term = |(k, hop): (usize, &Tensor)| {
+                    hop.broadcast_mul(&x[1].narrow(1, k, 1).unwrap().unsqueeze(2).unwrap()).unwrap()
+                };
+                hops.iter().enumerate().map(term).reduce(|a, b| (a + b).unwrap()).unwrap()
+            }),
+            has_beside: true,
+            any_width: vec![0, 1],
+        });
+    }
+    all
+}
+
+fn with_masks(s: Sizes, z: &Tensor) -> Vec<Case> {
+    let masks = masks(s.lanes, s.nodes * s.columns, 10);
+    let factors = factors(&masks, &[s.nodes, s.columns]);
+    [false, true]
+        .map(|rectifies| {
+            let (masks, factors) = (masks.clone(), factors.clone());
+            Case {
+                name: if rectifies { "rectify with masks" } else { "drop" }.into(),
+                lanes: s.lanes,
+                inputs: vec![z.clone()],
+                op: Box::new(move |x, _, lanes, tape| {
+                    let (x, masks) = (wide(&x[0], None, tape), of_lanes(&masks, lanes));
+                    if rectifies { rectify(&x, Some(masks), Eval::Absent) } else { drop(&x, masks, Eval::Absent) }
+                }),
+                plain: Box::new(move |x| {
+                    let x = if rectifies { x[0].relu().unwrap() } else { x[0].clone() };
+                    (x * &factors).unwrap()
+                }),
+                has_beside: false,
+                any_width: vec![0],
+            }
+        })
+        .into()
+}
+
+/// Layers on features; `passes` with masks of their own whose outputs are added, or one without masks.
+fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case {
+    let columns = s.features as usize;
+    let features = if sparse {
+        Features::Sparse(random(s.nodes, s.features, 0.3, 11))
+    } else {
+        let data = flat(&normal(&[s.nodes, columns], 12)).iter().map(|x| *x as f32).collect();
+        Features::Dense(Matrix { rows: s.nodes, cols: columns, data })
+    };
+    let views = [DType::F32, DType::F64].map(|dtype| Arc::new(FeatureView::new(&features, dtype).unwrap()));
+    let pass = |seed: u64| PassMasks {
+        features: Some(masks(s.lanes, views[0].stored(), seed)),
+        hidden: hidden.then(|| masks(s.lanes, s.nodes * s.hidden, seed + 1)),
+    };
+    let masks: Vec<PassMasks> = match passes {
+        0 => vec![PassMasks::default()],
+        _ => (0..passes as u64).map(|i| pass(20 + 2 * i)).collect(),
+    };
+    // The features of every lane and pass as the first layer sees them, and what the hidden units are multiplied with.
+    let seen = |pass: &PassMasks| {
+        let lane = |lane: usize| {
+            let mut values: Vec<f64> = features.values().iter().map(|x| f64::from(*x)).collect();
+            pass.features.iter().for_each(|masks| masks[lane].apply(&mut values));
+            let mut full = vec![0.0; s.nodes * columns];
+            for (at, x) in values.into_iter().enumerate() {
+                let (row, column) = features.place(at);
+                full[row * columns + column] = x;
+            }
+            full
+        };
+        let full: Vec<f64> = (0..s.lanes).flat_map(lane).collect();
+        Tensor::from_vec(full, (s.lanes, s.nodes, columns), &Device::Cpu).unwrap()
+    };
+    let plain: Vec<(Tensor, Option<Tensor>)> = masks
+        .iter()
+        .map(|pass| (seen(pass), pass.hidden.as_ref().map(|masks| factors(masks, &[s.nodes, s.hidden]))))
+        .collect();
+    let mut inputs = vec![normal(&[s.lanes, columns, s.hidden], 13), normal(&[s.lanes, s.hidden], 14)];
+    if hidden {
+        inputs.extend([normal(&[s.lanes, s.hidden, s.columns], 15), normal(&[s.lanes, s.columns], 16)]);
+    }
+    let op = move |x: &[Tensor], _: Option<&Tensor>, lanes: Range<usize>, tape: &Tape| {
+        let layer = |i: usize| LayerWeights { weight: x[i].clone(), bias: Some(x[i + 1].clone()) };
+        let some = |masks: &Masks| of_lanes(masks, lanes.clone());
+        let masks = masks.iter().map(|pass| PassMasks {
+            features: pass.features.as_ref().map(some),
+            hidden: pass.hidden.as_ref().map(some),
+        });
+        let view = &views[usize::from(x[0].dtype() == DType::F64)];
+        let outputs = layers(view, layer(0), hidden.then(|| layer(2)), masks.collect(), false, tape)?;
+        let (first, others) = outputs.split_first().unwrap();
+        others.iter().try_fold(first.clone(), |sum, other| add(&sum, other))
+    };
+    Case {
+        name: format!(
+            "{} layer{} on {} features, {passes} passes with masks",
+            if hidden { 2 } else { 1 },
+            if hidden { "s" } else { "" },
+            if sparse { "sparse" } else { "dense" }
+        ),
+        lanes: s.lanes,
+        inputs,
+        op: Box::new(op),
+        plain: Box::new(move |x| {
+            let one = |(seen, units): &(Tensor, Option<Tensor>)| {
+                let first = layer(seen, &x[0], &x[1]);
+                if x.len() == 2 {
+                    return first;
+                }
+                let h = first.relu().unwrap();
+                layer(&units.as_ref().map_or(h.clone(), |units| (&h * units).unwrap()), &x[2], &x[3])
+            };
+            plain.iter().map(one).reduce(|a, b| (a + b).unwrap()).unwrap()
+        }),
+        has_beside: false,
+        any_width: Vec::new(),
+    }
+}
