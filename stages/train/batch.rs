@@ -121,6 +121,9 @@ impl<'r> Batch<'r> {
             let gradients = pass.back(from)?;
             self.step(&gradients, epoch)?;
             self.leave(&mut finished)?;
+            if self.lanes.is_empty() {
+                break;
+            }
         }
         // Whoever is still here has run all epochs.
         self.lanes.iter_mut().for_each(|lane| lane.ends = lane.ends.take().or(Some(End::Stopped)));

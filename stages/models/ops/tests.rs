@@ -11,7 +11,7 @@ use candle_core::{DType, Tensor, Var};
 
 use super::*;
 use crate::models::testing::{assert_tape_gradients, bits, distance, flat, normal, with_threads};
-use cases::{Case, Sizes, cases};
+use cases::{Case, Sizes, cases, on_features};
 
 /// Odd and even widths, one node, one lane, one hidden unit, rows beyond a task of the layers.
 const SIZES: [Sizes; 6] = [
@@ -26,6 +26,9 @@ const SMALL: Sizes = Sizes { lanes: 2, nodes: 6, columns: 3, features: 4, hidden
 /// Beyond every number that cuts work into tasks: 1024 rows of layers, 512 of lanes side by side, 65 536 entries of masks,
 /// 4096 entries of the operator.
 const LARGE: Sizes = Sizes { lanes: 2, nodes: 2100, columns: 33, features: 70, hidden: 20, pairs: 110 };
+
+/// So many nodes that the gradient of a layer on sparse features is scattered, by several tasks.
+const LONG: Sizes = Sizes { lanes: 2, nodes: 9000, columns: 3, features: 20, hidden: 17, pairs: 1 };
 
 /// Some lanes of the inputs of a case.
 fn inputs(case: &Case, lanes: &Range<usize>, dtype: DType) -> Vec<Var> {
@@ -68,17 +71,21 @@ fn size_of(tensor: &Tensor) -> f64 {
     flat(tensor).into_iter().map(f64::abs).fold(1.0, f64::max)
 }
 
+/// Cases of many sizes that candle can compute too.
+fn all_sizes() -> impl Iterator<Item = (Sizes, Case)> {
+    let long = [1, 2].map(|passes| (LONG, on_features(LONG, true, true, passes)));
+    SIZES.into_iter().flat_map(|sizes| cases(sizes).into_iter().map(move |case| (sizes, case))).chain(long)
+}
+
 #[test]
 fn values_and_gradients_equal_those_of_plain_products_in_both_precisions() {
-    for sizes in SIZES {
-        for case in cases(sizes) {
-            let plain = run_plain(&case);
-            for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 1e-5)] {
-                for (i, (ours, plain)) in run(&case, &(0..case.lanes), dtype).iter().zip(&plain).enumerate() {
-                    assert_eq!((ours.dims(), ours.dtype()), (plain.dims(), dtype));
-                    let far = distance(ours, plain) / size_of(plain);
-                    assert!(far < tolerance, "{} with {sizes:?}: {i} differs by {far} in {dtype:?}", case.name);
-                }
+    for (sizes, case) in all_sizes() {
+        let plain = run_plain(&case);
+        for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 1e-5)] {
+            for (i, (ours, plain)) in run(&case, &(0..case.lanes), dtype).iter().zip(&plain).enumerate() {
+                assert_eq!((ours.dims(), ours.dtype()), (plain.dims(), dtype));
+                let far = distance(ours, plain) / size_of(plain);
+                assert!(far < tolerance, "{} with {sizes:?}: {i} differs by {far} in {dtype:?}", case.name);
             }
         }
     }
@@ -102,14 +109,12 @@ fn gradients_match_finite_differences() {
 
 #[test]
 fn a_lane_has_the_same_bytes_alone_and_in_company() {
-    for sizes in SIZES {
-        for case in cases(sizes) {
-            let together = run(&case, &(0..case.lanes), DType::F32);
-            for lane in 0..case.lanes {
-                for (alone, together) in run(&case, &(lane..lane + 1), DType::F32).iter().zip(&together) {
-                    let in_company = together.narrow(0, lane, 1).unwrap();
-                    assert_eq!(bits(alone), bits(&in_company), "{} with {sizes:?}", case.name);
-                }
+    for (sizes, case) in all_sizes() {
+        let together = run(&case, &(0..case.lanes), DType::F32);
+        for lane in 0..case.lanes {
+            for (alone, together) in run(&case, &(lane..lane + 1), DType::F32).iter().zip(&together) {
+                let in_company = together.narrow(0, lane, 1).unwrap();
+                assert_eq!(bits(alone), bits(&in_company), "{} with {sizes:?}", case.name);
             }
         }
     }
@@ -117,7 +122,7 @@ fn a_lane_has_the_same_bytes_alone_and_in_company() {
 
 #[test]
 fn threads_change_no_byte() {
-    for case in cases(LARGE) {
+    for case in cases(LARGE).into_iter().chain([on_features(LONG, true, true, 2)]) {
         let all = 0..case.lanes;
         let with =
             |threads| with_threads(threads, || run(&case, &all, DType::F32).iter().map(bits).collect::<Vec<_>>());

@@ -238,7 +238,7 @@ fn with_masks(s: Sizes, z: &Tensor) -> Vec<Case> {
 }
 
 /// Layers on features; `passes` with masks of their own whose outputs are added, or one without masks.
-fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case {
+pub fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case {
     let columns = s.features as usize;
     let features = if sparse {
         Features::Sparse(random(s.nodes, s.features, 0.3, 11))
