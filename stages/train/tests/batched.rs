@@ -17,13 +17,15 @@ fn restless(model: &str, epochs: usize) -> Params {
     Params { epochs, lr: 0.03, lr_decay_every: 4, lr_decay: 0.9, window: 4, select: Select::ValLoss, ..params(model) }
 }
 
-/// The graph of the tests as a model wants it, with dense and with sparse features.
+/// The graph of the tests as a model wants it, with dense and with sparse features, which say something about the labels.
 fn graphs(model: &str) -> [(Operator, Nodes, Spectrum); 2] {
     [false, true].map(|sparse| {
         let (operator, mut nodes, spectrum) = testing::artifacts_with(model != "bernnet");
         if sparse {
             nodes.features = Features::Sparse(crate::math::sparse_product::tests::random(testing::NODES, 20, 0.2, 8));
         }
+        let rows = nodes.features.to_dense();
+        nodes.labels = (0..nodes.len()).map(|i| u32::from(rows.row(i)[..3].iter().sum::<f32>() > 0.1)).collect();
         (operator, nodes, spectrum)
     })
 }
@@ -111,7 +113,8 @@ fn any_company_gives_the_bytes_of_each_split_alone() {
             let alone: Vec<_> =
                 (0..SPLITS).map(|split| by_plain_loop(&p, &variant, &view, &nodes.labels, split)).collect();
             let lengths: Vec<_> = alone.iter().map(|split| split.history.len()).collect();
-            eprintln!("{model} {variant} {lengths:?}");
+            let stop_together = lengths.iter().all(|l| *l == lengths[0]);
+            assert!(!stop_together || matches!(nodes.features, Features::Sparse(_)), "{model} {variant}: {lengths:?}");
             for threads in [1, 2, 3, 9] {
                 let cancel = AtomicBool::new(false);
                 let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
