@@ -103,7 +103,7 @@ pub struct Evd;
 impl Stage for Evd {
     const NAME: &'static str = "evd";
     const ABOUT: &'static str = "Computes eigenpairs from both ends of an operator's spectrum";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const INPUTS: &'static [Slot] = &[Slot::one("operator", Operator::KIND)];
     const SHARED: Option<Shared> = Some(Shared { param: "k", slot: LARGER });
     type Params = Params;

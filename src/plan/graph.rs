@@ -1,5 +1,6 @@
 //! The plan: every node of a run with its key, inputs before the nodes that need them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ppgnn_stages::contract::StageDef;
@@ -42,6 +43,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// Returns the name that the pipeline gives its stage.
+    fn stage_name(&self) -> &str {
+        self.name.split('/').next().unwrap_or(&self.name)
+    }
+
     /// Returns the node that this one is a slice of, if it is one.
     pub fn slice_of(&self) -> Option<NodeId> {
         let slot = self.stage.shared?.slot;
@@ -151,11 +157,18 @@ impl Plan {
         needed
     }
 
-    /// Returns the nodes that no other node needs. Being sliced is no need: the pipeline asks for the whole as well.
+    /// Returns what the pipeline is for: the nodes that no other node needs, of the stages that no other stage uses. Being
+    /// sliced is no need: the pipeline asks for the whole as well. A node of another stage that nobody needs is there
+    /// because of a sweep, such as the eigenpairs of an operator on which only models without eigenpairs are trained.
     pub fn leaves(&self) -> Vec<NodeId> {
         let mut leaf = vec![true; self.nodes.len()];
+        let mut used = BTreeSet::new();
         let whole = self.nodes.iter().filter(|n| n.slice_of().is_none());
-        whole.flat_map(|n| &n.inputs).for_each(|edge| leaf[edge.node.0] = false);
-        self.iter().map(|(id, _)| id).filter(|id| leaf[id.0]).collect()
+        for edge in whole.flat_map(|n| &n.inputs) {
+            leaf[edge.node.0] = false;
+            used.insert(self.node(edge.node).stage_name());
+        }
+        let wanted = |(id, node): &(NodeId, &Node)| leaf[id.0] && !used.contains(node.stage_name());
+        self.iter().filter(wanted).map(|(id, _)| id).collect()
     }
 }

@@ -89,7 +89,7 @@ fn only_the_command_line_and_reports_print() {
             // Benchmarks print what they measure, tests that they are skipped; a build script talks to cargo.
             if path
                 .components()
-                .any(|c| ["benches", "build.rs", "testing.rs", "tests.rs"].iter().any(|n| c.as_os_str() == *n))
+                .any(|c| ["benches", "build.rs", "testing.rs", "tests.rs", "tests"].iter().any(|n| c.as_os_str() == *n))
             {
                 continue;
             }

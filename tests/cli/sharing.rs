@@ -190,3 +190,20 @@ fn a_mistake_in_the_sweep_is_told_once() {
     let problems = project.run(&["plan", "s.yaml", "--json"]).exit(3).json()["problems"].clone();
     assert_eq!(problems.as_array().unwrap().len(), 1, "{problems}");
 }
+
+#[test]
+fn eigenpairs_that_no_model_needs_are_not_computed() {
+    // Only the perceptron is trained on the second operator.
+    let sweep = SWEEP.replace(
+        "sweep: {axes: {evd.k: [2, 8, 4]}}",
+        "sweep: {axes: {m: {pp: {train.model: pp-gnn, train.bins: 2}, mlp: {train.model: mlp, normalize.self-loops: false}}}}",
+    );
+    let project = Project::new().file("s.yaml", &sweep.replace("model: pp-gnn, bins: 2, ", "model: mlp, "));
+    project.run(&["run", "s.yaml"]).exit(0);
+    let nodes = nodes(&project, &[]);
+    let there: Vec<_> = nodes.iter().filter(|n| n["stage"] == "evd" && folder(&project, n).exists()).collect();
+    assert_eq!(there.len(), 1, "{there:?}");
+    // Whoever names them gets them.
+    project.run(&["run", "s.yaml", "evd"]).exit(0);
+    assert!(nodes.iter().filter(|n| n["stage"] == "evd").all(|n| folder(&project, n).exists()));
+}

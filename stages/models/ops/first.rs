@@ -215,9 +215,7 @@ impl Layers {
                 for (p, units) in scratch.units.iter_mut().enumerate() {
                     let mask = self.passes.get(p).and_then(|pass| pass.features.as_ref()).map(|masks| &masks[lane]);
                     let x = masked_rows(values, &rows, s.inputs, mask, &mut scratch.features);
-                    // Features are not padded, so nothing meets the padding of the weights.
-                    let weight = &weights.first.weight[..s.inputs * s.wide];
-                    Matrix::new(x, s.inputs).times(weight, s.hidden, Onto::Nothing, units);
+                    Matrix::new(x, s.inputs).times(&weights.first.weight, s.hidden, Onto::Nothing, units);
                 }
             }
         }

@@ -54,7 +54,7 @@ fn masks(lanes: usize, entries: usize, seed: u64) -> Masks {
 }
 
 fn of_lanes(masks: &Masks, lanes: Range<usize>) -> Masks {
-    Arc::new(masks[lanes].to_vec())
+    Arc::new(LaneMasks::Drawn(masks[lanes].to_vec()))
 }
 
 /// What masks multiply with, lanes × shape.
