@@ -244,7 +244,8 @@ fn keep(
             lane.ends = Some(End::Stopped);
         }
     }
-    run.report(epoch, lanes.iter().map(|lane| lane.history.last()));
+    let scored = lanes.iter().filter(|lane| lane.history.len() == epoch + 1);
+    run.report(epoch, scored.map(|lane| lane.history.last()));
     Ok(())
 }
 

@@ -5,12 +5,12 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::simd::Vector;
 
-/// units ← max(units + bias, 0), for rows as long as the bias.
+/// units ← max(units + bias, 0), for rows as long as the bias. What is not a number stays so, or nobody would notice.
 pub fn rectify_rows<T: Vector>(units: &mut [T], bias: &[T]) {
     Arch::new().dispatch(RectifyRows { units, bias });
 }
 
-/// out ← max(x, 0).
+/// out ← max(x, 0); what is not a number stays so.
 pub fn rectify<T: Vector>(x: &[T], out: &mut [T]) {
     Arch::new().dispatch(Rectify { x, out });
 }
@@ -38,7 +38,7 @@ impl<T: Vector> WithSimd for RectifyRows<'_, T> {
         for row in self.units.chunks_exact_mut(self.bias.len().max(1)) {
             for (x, b) in row.iter_mut().zip(self.bias) {
                 let y = *x + *b;
-                *x = if y > T::default() { y } else { T::default() };
+                *x = if y < T::default() { T::default() } else { y };
             }
         }
     }
@@ -55,7 +55,7 @@ impl<T: Vector> WithSimd for Rectify<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         for (out, x) in self.out.iter_mut().zip(self.x) {
-            *out = if *x > T::default() { *x } else { T::default() };
+            *out = if *x < T::default() { T::default() } else { *x };
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
         let (x, back) = ([-1.0, 0.0, 2.0, f64::NAN], [5.0, 6.0, 7.0, 8.0]);
         let mut out = [9.0; 4];
         rectify(&x, &mut out);
-        assert_eq!(out, [0.0, 0.0, 2.0, 0.0]);
+        assert!(out[..3] == [0.0, 0.0, 2.0] && out[3].is_nan());
         pass_back(&x, &back, 2.0, &mut out);
         assert_eq!(out, [0.0, 0.0, 14.0, 0.0]);
         let mut units = x;

@@ -101,6 +101,27 @@ fn the_weights_of_a_lane_move_its_own_logits_only() {
 }
 
 #[test]
+fn a_weight_that_is_not_a_number_is_seen_in_its_lane_alone() {
+    for (name, params) in zoo() {
+        let graph = view_for(name, DType::F32);
+        let built = build_by_name(name, &params, &graph, streams(LANES));
+        for weight in &built.weights {
+            let before = weight.param.tensor().copy().unwrap();
+            let part = |lane| before.narrow(0, lane, 1).unwrap();
+            let broken = (part(1) * f64::NAN).unwrap();
+            weight.param.set(&Tensor::cat(&[part(0), broken, part(2)], 0).unwrap()).unwrap();
+            let logits = eval(&*built.model, &graph, LANES);
+            let finite = |lane| flat(&logits.narrow(0, lane, 1).unwrap()).iter().all(|x| x.is_finite());
+            assert!(finite(0) && finite(2), "{name}: {}", weight.name);
+            // candle's ReLU takes what is not a number for 0.
+            let hidden = weight.name == "theta" || weight.name == "gamma" && params["eta"] == 1.0;
+            assert_eq!(finite(1), hidden, "{name}: {}", weight.name);
+            weight.param.set(&before).unwrap();
+        }
+    }
+}
+
+#[test]
 fn the_gradient_of_a_lane_reaches_its_own_weights_only() {
     for (name, params) in zoo() {
         let graph = view_for(name, DType::F64);

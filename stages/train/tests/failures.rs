@@ -16,9 +16,11 @@ fn run_changed(
     let (operator, mut nodes, spectrum) = testing::artifacts();
     let Features::Dense(features) = &mut nodes.features else { panic!("dense features") };
     change(&mut features.data);
-    let (cancel, variant) = (AtomicBool::new(false), json!({"dropout": 0.0}));
-    let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
-    train(params, &operator, &nodes, splits, Some(&spectrum), &job)
+    let (notes, variant) = (Notes::default(), json!({"dropout": 0.0}));
+    let job = Job { threads, variant: &variant, progress: &notes, ..Job::alone(&notes.cancel) };
+    let result = train(params, &operator, &nodes, splits, Some(&spectrum), &job);
+    assert!(notes.seen.into_inner().unwrap().iter().all(|p| p.done <= p.total), "no more is done than there is");
+    result
 }
 
 fn numeric(result: Result<Trained, StageError>) -> String {
