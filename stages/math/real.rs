@@ -15,6 +15,9 @@ pub trait Real:
     + Mul<Output = Self>
     + Div<Output = Self>
 {
+    /// What counts as 0 in a weight; nothing does in double precision.
+    const TINY: Self;
+
     /// Picks the copy of some values that is of this type.
     fn pick<'v>(single: &'v [f32], double: &'v [f64]) -> &'v [Self];
     /// Rounds from double precision.
@@ -26,6 +29,8 @@ pub trait Real:
 }
 
 impl Real for f32 {
+    const TINY: Self = 1e-17;
+
     fn pick<'v>(single: &'v [f32], _: &'v [f64]) -> &'v [Self] {
         single
     }
@@ -42,6 +47,8 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
+    const TINY: Self = 0.0;
+
     fn pick<'v>(_: &'v [f32], double: &'v [f64]) -> &'v [Self] {
         double
     }

@@ -6,6 +6,10 @@
 //! w ← w − lr · (m/(1−β₁^t)) / ( √(v/(1−β₂^t)) + ε )        β₁ = 0.9, β₂ = 0.999, ε = 1e-8
 //! ```
 //!
+//! Weights that nothing but decay moves shrink for ever. In single precision, gradients, moments and weights below 10⁻¹⁷
+//! count as 0: they are far below what a sum with anything else could show, and their squares would soon be numbers so
+//! small that processors compute with them a hundred times slower.
+//!
 //! candle ships AdamW only, whose decay is decoupled (w ← (1−lr·c)·w): another optimiser, with other results. A tensor
 //! that did not reach the loss has no gradient and is skipped: no step, no decay, and its t does not count.
 
@@ -177,11 +181,14 @@ impl<T: Element> WithSimd for Update<'_, T> {
     fn with_simd<S: Simd>(self, _: S) {
         let [decay, rate, unbias2] = self.numbers;
         let [beta1, rest1, beta2, rest2, epsilon] = [BETA1, 1.0 - BETA1, BETA2, 1.0 - BETA2, EPSILON].map(T::narrow);
+        let tiny = T::TINY;
+        let whole = |x: T| if x < tiny && T::default() - x < tiny { T::default() } else { x };
         for (((w, g), m), v) in self.w.iter_mut().zip(self.g).zip(self.m).zip(self.v) {
-            let g = *g + *w * decay;
-            *m = *m * beta1 + g * rest1;
+            let g = whole(*g + *w * decay);
+            *m = whole(*m * beta1 + g * rest1);
             *v = *v * beta2 + g * g * rest2;
-            *w = *w - *m * rate / ((*v / unbias2).root() + epsilon);
+            *v = if *v < tiny * tiny { T::default() } else { *v };
+            *w = whole(*w - *m * rate / ((*v / unbias2).root() + epsilon));
         }
     }
 }
