@@ -82,8 +82,7 @@ fn the_pipelines_of_the_paper_share_eigenpairs() {
         evd.map(|n| n["key"].as_str().unwrap().to_owned()).collect::<std::collections::BTreeSet<_>>()
     };
     let (tables, filters) = (keys("heterophily"), keys("ablation-filters"));
-    // Five of the ten are of BernNet's operators, and nobody needs them.
-    assert_eq!((tables.len(), filters.len(), tables.intersection(&filters).count()), (10, 4, 2));
+    assert_eq!((tables.len(), filters.len(), tables.intersection(&filters).count()), (5, 4, 2));
 }
 
 /// Decomposes a data set with both solvers and compares values and spaces.

@@ -95,10 +95,10 @@ impl<T: Vector, const P: usize> Sums<'_, T, P> {
             let from = self.pattern.indices[e] as usize * self.width;
             let x = &T::cut::<S>(&self.x[from..from + self.width])[first..first + N];
             let place = self.pattern.place(e);
-            for p in 0..P {
-                let weight = T::splat(simd, self.weights[p][place]);
+            for (sums, weights) in sums.iter_mut().zip(self.weights) {
+                let weight = T::splat(simd, weights[place]);
                 for n in 0..N {
-                    sums[p][n] = T::fused(simd, weight, x[n], sums[p][n]);
+                    sums[n] = T::fused(simd, weight, x[n], sums[n]);
                 }
             }
         }

@@ -115,7 +115,7 @@ impl Layers {
         let apart = self.passes.iter().any(PassMasks::drops);
         let beside = self.evaluates && apart;
         let masked = self.masked_values::<T>(s.lanes);
-        let (outputs, hidden) = self.forward::<T>(s, &masked, beside)?;
+        let [outputs, hidden] = self.forward::<T>(s, &masked, beside)?;
         let tensor = |values| host::tensor(values, &[s.lanes, s.nodes, s.outputs]);
         let mut outputs: Vec<Tensor> = outputs.into_iter().map(tensor).collect::<Result<_>>()?;
         let eval = match (beside, apart) {
@@ -129,7 +129,7 @@ impl Layers {
     }
 
     /// Returns the outputs of all passes, that of the evaluation last, and the hidden units of all training passes.
-    fn forward<T: Element>(&self, s: Sizes, masked: &Masked<T>, beside: bool) -> Result<(Vec<Vec<T>>, Vec<Vec<T>>)> {
+    fn forward<T: Element>(&self, s: Sizes, masked: &Masked<T>, beside: bool) -> Result<[Vec<Vec<T>>; 2]> {
         let lanes: Vec<LaneWeights<T>> = self.lanes(s)?;
         let (passes, all) = (self.passes.len(), self.passes.len() + usize::from(beside));
         let mut outputs: Vec<Vec<T>> = (0..all).map(|_| vec![T::default(); s.lanes * s.nodes * s.outputs]).collect();
@@ -156,7 +156,7 @@ impl Layers {
             self.rows(s, &lanes[lane], masked.get(lane).map(Vec::as_slice), task, scratch);
         });
 
-        Ok((outputs, hidden))
+        Ok([outputs, hidden])
     }
 
     /// Brings the weights of every lane into padded rows.
