@@ -24,7 +24,7 @@ pub struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// outs[p][r] ← Σ over the entries e of row r of weights[p][e] · x[row of e], for `rows` and all `P` lists of weights
+    /// Row r of out p ← Σ over its entries e of weight p of e · row of x that e takes, for `rows` and all `P` lists of weights
     /// in one pass over x. `width`: values of a row, padded.
     pub fn sums<T: Vector, const P: usize>(
         &self,
@@ -37,12 +37,12 @@ impl Rows<'_> {
         Arch::new().dispatch(Sums { pattern: *self, rows, weights, x, width, outs });
     }
 
-    /// out[r] ← Σ over sources (weights, x) and the entries e of row r of weights[e] · x[row of e], for `rows`.
+    /// Row r of out ← Σ over sources (weights, x) and its entries e of weight of e · row of x that e takes, for `rows`.
     pub fn sum_of<T: Vector>(&self, rows: Range<usize>, sources: &[(&[T], &[T])], width: usize, out: &mut [T]) {
         Arch::new().dispatch(SumOf { pattern: *self, rows, sources, width, out });
     }
 
-    /// out[row of e] ← out[row of e] + weights[e] · x[r] over the entries e of `rows`, in order: the transposed product,
+    /// The row of out that e takes += weight of e · row r of x, over the entries e of `rows` in order: the transposed product,
     /// which reads every row of x once. Faster than [`Rows::sum_of`] where x is larger than the caches and out is not.
     pub fn scatter<T: Vector>(&self, rows: Range<usize>, weights: &[T], x: &[T], width: usize, out: &mut [T]) {
         Arch::new().dispatch(Scatter { pattern: *self, rows, weights, x, width, out });
