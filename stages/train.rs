@@ -13,9 +13,9 @@
 //! bytes whoever rides along, and for any number of threads.
 //!
 //! There are as many batches as threads, each with its thread, which helps the others once its own is done; more where a
-//! batch would not fit the cache or the memory: the widest activations of a batch stay below [`ACTIVATIONS`] bytes.
+//! batch would not fit the cache or the memory: the widest activations of a batch stay below `ACTIVATIONS` bytes.
 //!
-//! On a card there is one batch, or as few as keep below [`ACTIVATIONS_ON_CARD`] bytes, one after the other. Everything
+//! On a card there is one batch, or as few as keep below `ACTIVATIONS_ON_CARD` bytes, one after the other. Everything
 //! stays there but one read an epoch: losses and scores of all lanes. Masks are others than those of the processor, and a
 //! split's result has the same bytes in the same batch, not whoever rides along: cuBLAS chooses its kernels by shape.
 

@@ -1,7 +1,7 @@
 //! Products of a dense matrix A (rows × columns, by rows) with a few vectors at once: A·Z and Aᵀ·Y.
 //!
 //! Both read A where it stands, so one copy of the eigenvectors serves both. The vectors stand side by side in a matrix
-//! with [padded](super::padded) rows; an entry of the result is summed in the order of the summed index.
+//! with [`padded`] rows; an entry of the result is summed in the order of the summed index.
 //!
 //! General kernels are made for large matrices on both sides. Here a tile of some rows by all vectors stays in
 //! registers, entries of A are spread over a register each, and a block of the vectors stays in the nearest cache. A
@@ -27,7 +27,7 @@ pub struct Matrix<'a, T> {
     columns: usize,
 }
 
-/// A dense matrix in panels of [`ROWS`] columns, each by rows; the last is filled up with zeros.
+/// A dense matrix in panels of 96 columns, each by rows; the last is filled up with zeros.
 pub struct Panels<T> {
     values: Vec<T>,
     rows: usize,
