@@ -2,7 +2,7 @@
 //!
 //! The polynomials p_k follow a recurrence, p_{k+1}(S) = a·S·p_k(S) + b·p_{k−1}(S), so two hops are kept and no more:
 //! plain powers (a = 1, b = 0) or Chebyshev polynomials (a = 2, b = −1 after the first step), which stay of the size of Z
-//! whatever the degree. The columns stand side by side in a matrix with [`padded`] rows.
+//! whatever the degree. The columns stand side by side in a matrix with [padded](super::padded) rows.
 
 use std::ops::Range;
 
