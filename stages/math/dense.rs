@@ -60,6 +60,21 @@ pub fn column_sums<T: Real>(values: &[T], columns: usize) -> Vec<T> {
     sums.into_iter().map(T::narrow).collect()
 }
 
+/// Returns the sum of every column in double precision, of values that are many and of training: eight rows are summed in
+/// their own type first, which is several times faster than [`column_sums`].
+pub fn sums_of_columns<T: Real>(rows: &[T], columns: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; columns];
+    let mut few = vec![T::default(); columns];
+    for rows in rows.chunks(8 * columns.max(1)) {
+        few.fill(T::default());
+        for row in rows.chunks_exact(columns.max(1)) {
+            few.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
+        }
+        sums.iter_mut().zip(&few).for_each(|(sum, x)| *sum += x.widen());
+    }
+    sums
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

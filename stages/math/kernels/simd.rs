@@ -32,6 +32,16 @@ pub fn pad_rows<T: Copy + Default>(rows: &[T], columns: usize, out: &mut [T]) {
     }
 }
 
+/// Returns the transpose of rows of `columns` values, with padded rows.
+pub fn pad_transposed<T: Copy + Default>(rows: &[T], columns: usize) -> Vec<T> {
+    let wide = padded(rows.len() / columns.max(1));
+    let mut out = vec![T::default(); columns * wide];
+    for (i, row) in rows.chunks_exact(columns.max(1)).enumerate() {
+        row.iter().enumerate().for_each(|(j, x)| out[j * wide + i] = *x);
+    }
+    out
+}
+
 /// Copies padded rows back into rows of `columns` values.
 pub fn unpad_rows<T: Copy>(rows: &[T], columns: usize, out: &mut [T]) {
     let wide = padded(columns).max(1);

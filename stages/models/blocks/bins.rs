@@ -52,11 +52,6 @@ impl Partition {
         }
         joined
     }
-
-    /// Returns the bin of every eigenpair.
-    pub fn bin_of_pair(&self) -> Vec<u32> {
-        self.ranges.iter().zip(0u32..).flat_map(|(range, bin)| range.clone().map(move |_| bin)).collect()
-    }
 }
 
 #[cfg(test)]
@@ -79,9 +74,9 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_knows_its_bin() {
+    fn every_pair_is_in_its_bin() {
         let partition = Partition::join(&[Bins::equal(4, 2).unwrap(), Bins::equal(3, 1).unwrap()]);
-        assert_eq!(partition.bin_of_pair(), [0, 0, 1, 1, 2, 2, 2]);
+        assert_eq!(partition.ranges, [0..2, 2..4, 4..7]);
     }
 
     #[test]

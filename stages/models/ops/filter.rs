@@ -193,14 +193,7 @@ impl CustomOp2 for Filter {
                 *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
                 Ok((0..count).map(|i| shape.part(&out, i, count)).collect::<Vec<_>>())
             };
-            let mut outputs = match self.beside.input() {
-                Some(eval) => host::values::<T, _>(eval, |eval| run(&[main, eval]))?,
-                None => run(&[main])?,
-            };
-            if self.beside.input().is_some() {
-                self.beside.put(host::tensor(outputs.pop().unwrap_or_default(), zl.dims())?);
-            }
-            Ok(T::to_cpu_storage_owned(outputs.pop().unwrap_or_default()))
+            self.beside.both(main, zl.shape(), run)
         })?;
         Ok((out, zl.shape().clone()))
     }

@@ -18,7 +18,7 @@ macro_rules! on_card {
     };
 }
 
-pub(crate) mod affine;
+mod affine;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dropout;

@@ -125,27 +125,10 @@ impl CustomOp1 for Product {
     fn cpu_fwd(&self, z: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let shape = side_by_side(&self.operator, layout.shape())?;
         let out = by_float!(z.dtype(), "propagation", T => {
-            forward::<T>(host::slice(z, layout)?, &self.beside, layout.shape(), |tensors| Ok(self.run(tensors, shape)))
+            self.beside.both::<T>(host::slice(z, layout)?, layout.shape(), |tensors| Ok(self.run(tensors, shape)))
         })?;
         Ok((out, layout.shape().clone()))
     }
-}
-
-/// Computes the training side and, if it has values of its own, the evaluation side together.
-fn forward<T: Element>(
-    main: &[T],
-    beside: &Beside,
-    shape: &Shape,
-    run: impl FnOnce(&[&[T]]) -> Result<Vec<Vec<T>>>,
-) -> Result<CpuStorage> {
-    let mut outputs = match beside.input() {
-        Some(eval) => host::values::<T, _>(eval, |eval| run(&[main, eval]))?,
-        None => run(&[main])?,
-    };
-    if beside.input().is_some() {
-        beside.put(host::tensor(outputs.pop().unwrap_or_default(), shape.dims())?);
-    }
-    Ok(T::to_cpu_storage_owned(outputs.pop().unwrap_or_default()))
 }
 
 struct Polynomial {
@@ -163,7 +146,7 @@ impl CustomOp2 for Polynomial {
         let shape = side_by_side(&self.operator, zl.shape())?;
         let out = by_float!(z.dtype(), "propagation", T => {
             let c = coefficients::<T>(host::slice(c, cl)?, cl.dims(), shape)?;
-            forward::<T>(host::slice(z, zl)?, &self.beside, zl.shape(), |tensors| {
+            self.beside.both::<T>(host::slice(z, zl)?, zl.shape(), |tensors| {
                 let count = tensors.len();
                 let joined = shape.join(tensors);
                 let sum = self.operator.polynomial(self.basis, &c.rows(count), &joined, shape.width(count));

@@ -4,9 +4,9 @@ use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
-use super::affine::column_sums;
 use super::wide::{Beside, Eval, Wide};
 use crate::host::{self, by_float};
+use crate::math::dense::sums_of_columns;
 
 /// Values that one task adds.
 const TASK: usize = 1 << 14;
@@ -57,7 +57,7 @@ fn sums_of_lanes(values: &Tensor) -> Result<Tensor> {
     let (lanes, rows, columns) = values.dims3()?;
     by_float!(values.dtype(), "a bias", T => {
         let sums: Vec<Vec<f64>> = host::values::<T, _>(values, |v| {
-            Ok(v.par_chunks((rows * columns).max(1)).map(|v| column_sums(v, columns)).collect())
+            Ok(v.par_chunks((rows * columns).max(1)).map(|v| sums_of_columns(v, columns)).collect())
         })?;
         host::tensor(sums.into_iter().flatten().map(T::narrow).collect(), &[lanes, columns])
     })
@@ -88,10 +88,7 @@ impl CustomOp2 for Shift {
                 });
                 out
             };
-            if let Some(eval) = self.beside.input() {
-                self.beside.put(host::tensor(host::values::<T, _>(eval, |eval| Ok(add(eval)))?, zl.dims())?);
-            }
-            Ok(T::to_cpu_storage_owned(add(host::slice(z, zl)?)))
+            self.beside.each::<T>(host::slice(z, zl)?, zl.shape(), add)
         })?;
         Ok((out, zl.shape().clone()))
     }

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::{Result, Tensor, bail};
+use candle_core::{CpuStorage, Result, Shape, Tensor, bail};
 
 use super::tape::Tape;
+use crate::host::{self, Element};
 
 /// lanes × nodes × columns, as training sees it and as evaluation sees it.
 ///
@@ -113,6 +114,28 @@ impl Beside {
     /// Leaves the output.
     pub fn put(&self, output: Tensor) {
         *self.0.output.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
+    }
+
+    /// Computes the training side and, if it has values of its own, the evaluation side together: `run` gets both.
+    pub fn both<T: Element>(
+        &self,
+        main: &[T],
+        shape: &Shape,
+        run: impl FnOnce(&[&[T]]) -> Result<Vec<Vec<T>>>,
+    ) -> Result<CpuStorage> {
+        let mut outputs = match self.input() {
+            Some(eval) => host::values::<T, _>(eval, |eval| run(&[main, eval]))?,
+            None => run(&[main])?,
+        };
+        if self.input().is_some() {
+            self.put(host::tensor(outputs.pop().unwrap_or_default(), shape.dims())?);
+        }
+        Ok(T::to_cpu_storage_owned(outputs.pop().unwrap_or_default()))
+    }
+
+    /// As [`Beside::both`], for an operation that gains nothing from having both at once.
+    pub fn each<T: Element>(&self, main: &[T], shape: &Shape, run: impl Fn(&[T]) -> Vec<T>) -> Result<CpuStorage> {
+        self.both(main, shape, |sides| Ok(sides.iter().map(|side| run(side)).collect()))
     }
 
     fn take(&self) -> Result<Tensor> {

@@ -10,13 +10,13 @@ use rayon::prelude::*;
 
 use super::{Layers, Masked, RANGE, ROWS, Sizes, WEIGHT_ROWS, masked_rows};
 use crate::host::{self, Element};
+use crate::math::dense::sums_of_columns;
 use crate::math::kernels::tall::{Matrix, Onto};
 use crate::math::kernels::units::pass_back_in_place;
-use crate::math::kernels::{pad_rows, padded, unpad_rows};
+use crate::math::kernels::{pad_rows, pad_transposed, padded, unpad_rows};
 use crate::math::real::Real;
 use crate::math::sparse_product::TwoSided;
 use crate::models::features::Stored;
-use crate::models::ops::affine::column_sums;
 
 /// Bytes of Δ of a lane up to which features gather rows of it; beyond, nodes scatter theirs.
 const IN_CACHE: usize = 1 << 20;
@@ -85,7 +85,7 @@ impl Layers {
         let ranges = s.nodes.div_ceil(RANGE);
         let transposed: Vec<Vec<T>> = match &self.second {
             Some(second) => host::values::<T, _>(&second.weight, |w| {
-                Ok(w.chunks(s.hidden * s.outputs).map(|w| transposed(w, s.outputs)).collect())
+                Ok(w.chunks(s.hidden * s.outputs).map(|w| pad_transposed(w, s.outputs)).collect())
             })?,
             None => Vec::new(),
         };
@@ -230,7 +230,7 @@ fn delta_of_range<T: Element>(
         Matrix::new(deltas, s.wide).transposed_times(&wide, s.outputs, Onto::Nothing, &mut weight);
         partial.weight = vec![T::default(); s.hidden * s.outputs];
         unpad_rows(&weight[..s.hidden * wide_outputs], s.outputs, &mut partial.weight);
-        partial.bias = column_sums(gradient, s.outputs);
+        partial.bias = sums_of_columns(gradient, s.outputs);
         let mut back = vec![T::default(); ROWS * s.wide];
         for (gradient, deltas) in gradient.chunks(ROWS * s.outputs).zip(deltas.chunks_mut(ROWS * s.wide)) {
             let back = &mut back[..deltas.len()];
@@ -238,18 +238,7 @@ fn delta_of_range<T: Element>(
             pass_back_in_place(deltas, back, scale);
         }
     }
-    partial.first_bias = column_sums(deltas, s.wide);
+    partial.first_bias = sums_of_columns(deltas, s.wide);
     partial.first_bias.truncate(s.hidden);
     partial
-}
-
-/// Wᵀ with padded rows; W has rows of `columns` values.
-fn transposed<T: Element>(w: &[T], columns: usize) -> Vec<T> {
-    let rows = w.len() / columns.max(1);
-    let wide = padded(rows);
-    let mut out = vec![T::default(); columns * wide];
-    for (i, row) in w.chunks_exact(columns.max(1)).enumerate() {
-        row.iter().enumerate().for_each(|(j, x)| out[j * wide + i] = *x);
-    }
-    out
 }
