@@ -33,8 +33,8 @@ fn main() {
         std::fs::write(&file, text).expect("a file");
         let around = Surroundings {
             stages: ppgnn_stages::STAGES,
-            profile: ppgnn_stages::profile::numeric_profile(),
-            device_profile: ppgnn_stages::profile::numeric_profile(),
+            profile: ppgnn_stages::contract::profile::numeric_profile(),
+            device_profile: ppgnn_stages::contract::profile::numeric_profile(),
             digest: &|_| Ok(String::new()),
         };
         let (mut best, mut best_states, mut planned) = (f64::INFINITY, f64::INFINITY, 0);

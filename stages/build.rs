@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const KERNELS: &str = "cuda/kernels.cu";
+const KERNELS: &str = "tensor/cuda/kernels.cu";
 
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build.rs");

@@ -7,10 +7,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::params;
 use crate::contract::{Artifact, Job, Slot, Stage, StageError};
 use crate::kinds::{Metrics, Nodes, Part, PartScore, SplitScores, Splits, Trained, TrainedSplit};
 use crate::math::stats;
-use crate::params;
 
 /// Parameters of `evaluate`: none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

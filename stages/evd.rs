@@ -18,11 +18,11 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Log;
+use crate::contract::checkpoint::Log;
+use crate::contract::params::{self, Bytes};
 use crate::contract::{Artifact, Job, Progress, Shared, Slot, Stage, StageError};
 use crate::kinds::{Operator, Side, Spectrum};
 use crate::math::eigen::{self, EigenError, End, Ends, Pairs, Request, Watch};
-use crate::params::{self, Bytes};
 
 /// The slot with more pairs of the same operator.
 const LARGER: &str = "larger";

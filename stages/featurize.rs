@@ -6,11 +6,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::params;
 use crate::contract::{Artifact, Job, Progress, Slot, Stage, StageError};
 use crate::kinds::{Features, Graph, Matrix, Nodes};
 use crate::math::eigen::EigenError;
 use crate::math::pca::{self, Table};
-use crate::params;
 
 /// Nodes or features, whichever are fewer, up to which principal components are computed: a dense eigenproblem.
 const PCA_LIMIT: usize = 20_000;
@@ -136,7 +136,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::datasets::testing::{real_data, with_job};
+    use crate::formats::testing::{real_data, with_job};
     use crate::math::csr::Csr;
 
     #[test]

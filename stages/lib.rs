@@ -3,16 +3,11 @@
 //! `contract` says what a stage is; every stage is one file beside it and one row of `STAGES`. This crate never
 //! reads pipeline files, looks at the cache or prints: the engine does, and depends on this crate, never the reverse.
 
-pub mod checkpoint;
 pub mod contract;
-#[cfg(feature = "cuda")]
-pub mod cuda;
-pub mod datasets;
-pub mod device;
 pub mod evaluate;
 pub mod evd;
 pub mod featurize;
-mod host;
+pub mod formats;
 pub mod inspect;
 pub mod kinds;
 pub mod load;
@@ -20,10 +15,10 @@ pub mod math;
 pub mod models;
 pub mod normalize;
 pub mod optim;
-pub mod params;
-pub mod profile;
+pub mod reading;
 pub mod split;
 pub mod tabulate;
+pub mod tensor;
 pub mod train;
 
 use contract::StageDef;

@@ -4,6 +4,7 @@
 
 mod expect;
 mod filter;
+mod per_class;
 #[cfg(test)]
 mod tests;
 
@@ -12,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::expect::{Expect, SplitSizes};
+use self::per_class::per_class_masks;
+use crate::contract::params::{self, Problem};
 use crate::contract::{Choice, Job, Slot, Stage, StageError};
-use crate::datasets::per_class::per_class_masks;
-use crate::datasets::{FORMATS, FormatDef};
+use crate::formats::{FORMATS, FormatDef};
 use crate::kinds::Graph;
-use crate::params::{self, Problem};
 
 const ANOTHER_VERSION: &str = "the files are another version of the data set (`ppgnn data verify` compares those of \
                                known data sets with their digests), or `expect` is wrong";

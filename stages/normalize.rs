@@ -11,10 +11,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::params;
 use crate::contract::{Artifact, Job, Slot, Stage, StageError};
 use crate::kinds::{Graph, Operator};
 use crate::math::csr::Csr;
-use crate::params;
 
 /// Parameters of `normalize`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

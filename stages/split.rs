@@ -15,10 +15,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::params::{self, Problem};
 use crate::contract::{Artifact, Job, Slot, Stage, StageError};
 use crate::kinds::{Graph, Part, Splits};
 use crate::math::random::Stream;
-use crate::params::{self, Problem};
 
 /// Parameters of `split`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -186,8 +186,8 @@ fn shares(params: &Params, m: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::params::Params as _;
     use crate::kinds::{Features, Matrix};
-    use crate::params::Params as _;
 
     fn graph(labels: Vec<u32>, classes: usize) -> Graph {
         let features = Features::Dense(Matrix { rows: labels.len(), cols: 0, data: vec![] });

@@ -15,10 +15,10 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::params::{self, FilePath, Problem};
 use crate::contract::{Artifact, Job, Slot, Stage, StageError};
 use crate::kinds::{Absent, Candidate, Cell, Metric, Metrics, Picked, Reference, Spread, Table};
 use crate::math::stats::{self, Divisor};
-use crate::params::{self, FilePath, Problem};
 
 /// Parameters of `tabulate`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -322,9 +322,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::contract::params::Params as _;
     use crate::contract::{InputDir, StageDef};
     use crate::kinds::{PartScore, Rank, SplitScores};
-    use crate::params::Params as _;
 
     /// A run whose splits have these test and validation accuracies; losses are one minus those.
     fn run(key: &str, splits: &[(f64, f64)]) -> Run {

@@ -30,10 +30,10 @@ use candle_core::DType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::params::nearest_help;
 use crate::contract::{Choice, Job, Kind, Progress, Slot, Stage, StageError};
 use crate::kinds::{Epoch, Nodes, Operator, Part, Spectrum, Splits, Trained, TrainedSplit};
 use crate::models::{self, GraphView, MODELS, ModelDef, Weights};
-use crate::params::nearest_help;
 use batch::Batch;
 
 /// Bytes that the widest activations of a batch may take, nodes × widest layer × lanes. Larger blocks are no faster, since
@@ -114,7 +114,7 @@ mod default {
     }
 }
 
-impl crate::params::Params for Params {}
+impl crate::contract::params::Params for Params {}
 
 /// Trains a model on every split.
 pub struct Train;

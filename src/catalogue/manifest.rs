@@ -18,11 +18,11 @@
 //!
 //! `url` and `sha256` are one value or a list: addresses are tried in order, any of the digests will do. All fields of
 //! a file may be absent. `arrays-sha256` is the digest of the decoded arrays of an `.npz` file
-//! ([`ppgnn_stages::datasets::npz_digest`]), for files that are in circulation packed in several ways.
+//! ([`ppgnn_stages::reading::npz_digest`]), for files that are in circulation packed in several ways.
 
 use std::path::{Component, Path, PathBuf};
 
-use ppgnn_stages::params::{describe, nearest_help};
+use ppgnn_stages::contract::params::{describe, nearest_help};
 use serde_json::Value;
 
 use crate::pipeline::{Data, Key, Node, PipelineError, Problems, Sources, Span, check_format, read_yaml};

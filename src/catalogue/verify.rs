@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use ppgnn_stages::datasets::foreign;
-use ppgnn_stages::datasets::npz_digest::arrays_sha256;
+use ppgnn_stages::reading::npz_digest::arrays_sha256;
+use ppgnn_stages::reading::source::foreign;
 use sha2::{Digest, Sha256};
 
 use super::manifest::DataFile;

@@ -1,6 +1,6 @@
 //! From the wish for a device to what this program, on this machine, computes on.
 
-use ppgnn_stages::device::{Backend, Cuda, cuda};
+use ppgnn_stages::contract::device::{Backend, Cuda, cuda};
 
 use super::failure::Failure;
 use crate::pipeline::DeviceWish;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ppgnn_stages::contract::StageDef;
-use ppgnn_stages::params::{Variant, expectation};
+use ppgnn_stages::contract::params::{Variant, expectation};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let known: Vec<String> = items.iter().map(|i| i.name.clone()).collect();
         items.retain(|i| i.name == *name);
         if items.is_empty() {
-            let mut hint = ppgnn_stages::params::nearest_help(name, known.iter().map(String::as_str));
+            let mut hint = ppgnn_stages::contract::params::nearest_help(name, known.iter().map(String::as_str));
             if args.what == What::Datasets {
                 hint.push_str("; these are formats and generators, `ppgnn data list` lists data sets");
             }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ppgnn_stages::profile;
+use ppgnn_stages::contract::profile;
 
 use crate::catalogue::{self, Catalogue, DataFolder};
 use crate::pipeline::{DeviceWish, Overrides, Pipeline};

@@ -1,8 +1,8 @@
 //! `ppgnn table`: prints tables from the store and computes nothing.
 
 use ppgnn_stages::contract::Artifact;
+use ppgnn_stages::contract::params::nearest_help;
 use ppgnn_stages::kinds::Table;
-use ppgnn_stages::params::nearest_help;
 
 use super::failure::Failure;
 use super::project::{PipelineArgs, StoreArgs};

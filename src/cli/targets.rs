@@ -1,6 +1,6 @@
 //! Finds the nodes that words on the command line mean.
 
-use ppgnn_stages::params::nearest_help;
+use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
 use crate::plan::{NodeId, Plan};

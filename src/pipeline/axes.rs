@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ppgnn_stages::params::nearest_help;
+use ppgnn_stages::contract::params::nearest_help;
 
 use super::document::Setting;
 use super::file::{AxisEntry, AxisValue, Match, SweepEntry, WhenEntry, label};

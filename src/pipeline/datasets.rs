@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use ppgnn_stages::params::nearest_help;
+use ppgnn_stages::contract::params::nearest_help;
 
 use super::problem::Problems;
 use super::source::{Sources, Span};

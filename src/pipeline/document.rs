@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ppgnn_stages::params::{list, nearest_help};
+use ppgnn_stages::contract::params::{list, nearest_help};
 
 use super::problem::{PipelineError, Problems};
 use super::source::{Sources, Span};

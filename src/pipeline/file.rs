@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use ppgnn_stages::params::{describe, list, nearest_help};
+use ppgnn_stages::contract::params::{describe, list, nearest_help};
 use serde_json::Value;
 
 use super::device::DeviceWish;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use petgraph::algo::{tarjan_scc, toposort};
 use petgraph::graph::DiGraph;
+use ppgnn_stages::contract::params::{list, nearest_help};
 use ppgnn_stages::contract::{Arity, Slot, StageDef};
-use ppgnn_stages::params::{list, nearest_help};
 
 use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};

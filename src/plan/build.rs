@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::Path;
 
+use ppgnn_stages::contract::params::{self, Checked, nearest_help};
 use ppgnn_stages::contract::{Arity, StageDef};
-use ppgnn_stages::params::{self, Checked, nearest_help};
 use serde_json::{Map, Value, json};
 
 use super::graph::{Absence, Edge, Node, NodeId, Plan, key_inputs};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ppgnn_stages::contract::StageDef;
-use ppgnn_stages::params::Checked;
+use ppgnn_stages::contract::params::Checked;
 
 use crate::pipeline::DeviceWish;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ppgnn_stages::contract::Kind;
-use ppgnn_stages::params::{list, nearest_help};
+use ppgnn_stages::contract::params::{list, nearest_help};
 use serde_json::{Map, Value, json};
 
 use super::build::{Builder, Gone, Made};

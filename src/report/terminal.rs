@@ -322,7 +322,7 @@ mod tests {
                 node: "train/cora/PP-GNN".into(),
                 key: key("a"),
                 threads: 1,
-                device: ppgnn_stages::device::Device::Cpu,
+                device: ppgnn_stages::contract::device::Device::Cpu,
             },
             Event::NodeFinished {
                 node: "train/cora/PP-GNN".into(),

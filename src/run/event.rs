@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ppgnn_stages::contract::Progress;
-use ppgnn_stages::device::Device;
+use ppgnn_stages::contract::device::Device;
 use serde::Serialize;
 
 use crate::plan::{ArtifactKey, Node};

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use ppgnn_stages::device::Device;
+use ppgnn_stages::contract::device::Device;
 
 use crate::plan::{NodeId, Plan};
 

@@ -18,7 +18,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use npyz::WriterBuilder;
 use ppgnn_stages::contract::Job;
-use ppgnn_stages::datasets::FORMATS;
+use ppgnn_stages::formats::FORMATS;
 use ppgnn_stages::math::random::Stream;
 use serde_json::{Value, json};
 use zip::ZipWriter;

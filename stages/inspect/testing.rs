@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::contract::Job;
-use crate::datasets::FORMATS;
-use crate::datasets::testing::{real_data, with_job};
+use crate::formats::FORMATS;
+use crate::formats::testing::{real_data, with_job};
 use crate::kinds::{Features, Graph, Matrix};
 
 /// A graph with one feature that is 1 everywhere.

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::params::Problem;
 use crate::inspect::part_sizes;
 use crate::kinds::Graph;
-use crate::params::Problem;
 
 /// How far edge homophily may be from what is expected: published figures have four digits at most.
 const TOLERANCE: f64 = 0.0005;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::{Artifact, StageDef};
-use crate::datasets::testing::with_job;
+use crate::formats::testing::with_job;
 use crate::inspect::testing::graph;
 use crate::kinds::{Part, Splits};
 

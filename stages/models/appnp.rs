@@ -42,7 +42,7 @@ impl Default for Params {
     }
 }
 
-impl crate::params::Params for Params {}
+impl crate::contract::params::Params for Params {}
 
 /// A perceptron whose output is propagated by personalised PageRank.
 pub struct Appnp {

@@ -46,7 +46,7 @@ impl Default for Params {
     }
 }
 
-impl crate::params::Params for Params {}
+impl crate::contract::params::Params for Params {}
 
 /// A perceptron filtered by a non-negative combination of Bernstein polynomials.
 pub struct BernNet {

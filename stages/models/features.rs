@@ -2,9 +2,9 @@
 
 use candle_core::{DType, Result, Tensor};
 
-use crate::host::{self, Element, by_float};
 use crate::kinds::Features;
 use crate::math::sparse_product::TwoSided;
+use crate::tensor::slices::{self, Element, by_float};
 
 /// nodes × features, made ready once and shared by all lanes and passes.
 pub struct FeatureView {
@@ -17,7 +17,7 @@ pub struct FeatureView {
     /// The same values in double precision, if that is what is computed in.
     double: Vec<f64>,
     #[cfg(feature = "cuda")]
-    uploaded: std::sync::OnceLock<crate::cuda::Features>,
+    uploaded: std::sync::OnceLock<crate::tensor::cuda::Features>,
 }
 
 /// Features in one of the two float types.
@@ -46,7 +46,7 @@ impl FeatureView {
         let (single, double) = match dtype {
             DType::F32 => (values.clone(), Vec::new()),
             DType::F64 => (Vec::new(), values.iter().map(|v| f64::from(*v)).collect()),
-            _ => return host::float_only("a view of features"),
+            _ => return slices::float_only("a view of features"),
         };
         Ok(Self {
             rows: features.rows(),
@@ -62,8 +62,8 @@ impl FeatureView {
 
     /// Returns the features on the card where they are used.
     #[cfg(feature = "cuda")]
-    pub(crate) fn on_card(&self, device: &candle_core::Device) -> Result<&crate::cuda::Features> {
-        use crate::cuda;
+    pub(crate) fn on_card(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Features> {
+        use crate::tensor::cuda;
         cuda::once(&self.uploaded, || {
             let device = device.as_cuda_device()?;
             match self.stored_as::<f32>() {
@@ -123,7 +123,7 @@ impl FeatureView {
                     full
                 }
             };
-            host::tensor(full, &[self.rows, self.columns])
+            slices::tensor(full, &[self.rows, self.columns])
         })
     }
 }

@@ -36,7 +36,7 @@ impl Default for Params {
     }
 }
 
-impl crate::params::Params for Params {}
+impl crate::contract::params::Params for Params {}
 
 /// Two convolutions.
 pub struct Gcn {

@@ -17,7 +17,7 @@ use super::blocks::{Init, Perceptron, Scheme};
 use super::ops::{self, Basis, Wide};
 use super::{Build, GraphView, Model, Param, Pass, Weights};
 use crate::contract::StageError;
-use crate::params::Problem;
+use crate::contract::params::Problem;
 
 /// Parameters of `gpr-gnn`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -55,7 +55,7 @@ impl Params {
     }
 }
 
-impl crate::params::Params for Params {
+impl crate::contract::params::Params for Params {
     fn check(&self) -> std::result::Result<(), Vec<Problem>> {
         let problems = self.start().check(self.order, "alpha", "weights");
         if problems.is_empty() { Ok(()) } else { Err(problems) }
@@ -96,10 +96,10 @@ mod tests {
     use candle_core::DType;
 
     use super::*;
+    use crate::contract::params::Params as _;
     use crate::models::testing::{self, distance};
     use crate::models::{Appnp, Mlp};
     use crate::optim::Rule;
-    use crate::params::Params as _;
 
     #[test]
     fn ppr_coefficients_give_appnp() {

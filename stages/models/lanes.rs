@@ -50,9 +50,9 @@ pub(super) mod keys {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use crate::cuda;
     use crate::models::Streams;
     use crate::models::ops::LaneMasks;
+    use crate::tensor::cuda;
 
     /// The keys of all lanes by purpose, named when they are first used.
     #[derive(Default)]

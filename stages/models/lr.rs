@@ -27,7 +27,7 @@ impl Default for Params {
     }
 }
 
-impl crate::params::Params for Params {}
+impl crate::contract::params::Params for Params {}
 
 /// One layer on the features.
 pub struct Lr {

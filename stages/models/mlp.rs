@@ -31,7 +31,7 @@ impl Default for Params {
     }
 }
 
-impl crate::params::Params for Params {}
+impl crate::contract::params::Params for Params {}
 
 /// Two layers on the features.
 pub struct Mlp {

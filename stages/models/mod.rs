@@ -49,6 +49,6 @@ pub static MODELS: &[ModelDef] = &[
 ];
 
 /// Returns the rows for a stage's [choice](crate::contract::Choice).
-pub fn variants() -> Vec<crate::params::Variant> {
+pub fn variants() -> Vec<crate::contract::params::Variant> {
     MODELS.iter().map(|m| m.variant).collect()
 }

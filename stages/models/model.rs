@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::ops::Wide;
 use super::{GraphView, Pass, Weights};
 use crate::contract::StageError;
-use crate::params::{self, Params, Variant};
+use crate::contract::params::{self, Params, Variant};
 
 /// A network with its weights, for all lanes of a batch at once.
 ///
@@ -27,7 +27,7 @@ use crate::params::{self, Params, Variant};
 /// #[derive(Default, Serialize, Deserialize, JsonSchema)]
 /// #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 /// struct Params {}
-/// impl ppgnn_stages::params::Params for Params {}
+/// impl ppgnn_stages::contract::params::Params for Params {}
 ///
 /// /// Logistic regression, X W + b.
 /// struct Logistic(Linear);

@@ -25,7 +25,7 @@ use super::blocks::{Bins, Boundary, Init, Partition, Perceptron, Scheme};
 use super::ops::{self, Basis, Eigenvectors, Response, Wide};
 use super::{Build, GraphView, Model, Param, Pass, SpectrumView, Weights};
 use crate::contract::StageError;
-use crate::params::Problem;
+use crate::contract::params::Problem;
 
 /// Which terms the model has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -170,7 +170,7 @@ impl Params {
     }
 }
 
-impl crate::params::Params for Params {
+impl crate::contract::params::Params for Params {
     fn check(&self) -> std::result::Result<(), Vec<Problem>> {
         let mut problems = self.global_start().check(self.order, "alpha", "weights");
         // What is inherited was checked above, unless the orders differ.

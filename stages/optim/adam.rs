@@ -23,8 +23,8 @@ use rayon::prelude::*;
 
 use super::Rule;
 #[cfg(feature = "cuda")]
-use crate::cuda;
-use crate::host::{self, Element};
+use crate::tensor::cuda;
+use crate::tensor::slices::{self, Element};
 
 const BETA1: f64 = 0.9;
 const BETA2: f64 = 0.999;
@@ -120,8 +120,8 @@ impl Step {
         gl: &Layout,
         of: &mut [Vec<T>; 2],
     ) -> Result<()> {
-        let g: &[T] = host::slice(g, gl)?;
-        let w: &mut [T] = host::slice_mut(w, wl)?;
+        let g: &[T] = slices::slice(g, gl)?;
+        let w: &mut [T] = slices::slice_mut(w, wl)?;
         if g.len() != w.len() {
             candle_core::bail!("a gradient of {} values for {} weights", g.len(), w.len());
         }
@@ -147,7 +147,7 @@ impl InplaceOp2 for Step {
         match w {
             CpuStorage::F32(_) => self.run(w, wl, g, gl, &mut moments.single),
             CpuStorage::F64(_) => self.run(w, wl, g, gl, &mut moments.double),
-            _ => host::float_only("Adam"),
+            _ => slices::float_only("Adam"),
         }
     }
 

@@ -37,12 +37,15 @@ const LAYERS: [(&str, &[&str]); 8] = [
 ];
 
 /// The modules of `stages/` that each folder may import.
-const STAGE_LAYERS: [(&str, &[&str]); 5] = [
+const STAGE_LAYERS: [(&str, &[&str]); 8] = [
+    ("contract", &[]),
     ("math", &[]),
+    ("tensor", &["math"]),
     ("kinds", &["contract", "math"]),
-    ("datasets", &["contract", "params", "kinds", "math"]),
-    ("optim", &["contract", "cuda", "host", "params", "math"]),
-    ("models", &["contract", "cuda", "host", "params", "kinds", "math", "optim"]),
+    ("reading", &["contract", "kinds", "math"]),
+    ("formats", &["contract", "kinds", "math", "reading"]),
+    ("optim", &["contract", "tensor", "math"]),
+    ("models", &["contract", "tensor", "kinds", "math", "optim"]),
 ];
 
 /// Modules that a source file imports from its own crate, tests aside.

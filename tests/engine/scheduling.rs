@@ -1,7 +1,7 @@
 //! How a run shares out its cores and cards. The cards are pretended: the engine never touches them.
 
 use ppgnn::run::Event;
-use ppgnn_stages::device::Device;
+use ppgnn_stages::contract::device::Device;
 use serde_json::json;
 
 use crate::toy::{Seen, World, most_threads};

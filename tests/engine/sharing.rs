@@ -18,7 +18,7 @@ struct Params {
     how: u64,
 }
 
-impl ppgnn_stages::params::Params for Params {}
+impl ppgnn_stages::contract::params::Params for Params {}
 
 /// Grows to a size; a smaller one is a slice of a larger one.
 struct Grow;

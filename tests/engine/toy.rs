@@ -15,7 +15,7 @@ use ppgnn::pipeline::DeviceWish;
 use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, Plan};
 use ppgnn::run::{Event, EventSink, RunOptions, RunReport, execute};
 use ppgnn::store::Store;
-use ppgnn_stages::checkpoint::Log;
+use ppgnn_stages::contract::checkpoint::Log;
 use ppgnn_stages::contract::{Artifact, ArtifactError, Job, Kind, Progress, Slot, Stage, StageDef, StageError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub struct Params {
     pub stop: String,
 }
 
-impl ppgnn_stages::params::Params for Params {}
+impl ppgnn_stages::contract::params::Params for Params {}
 
 fn record(params: &Params, what: &str) {
     let path = params.log.join(what);

@@ -134,7 +134,7 @@ fn write(path: &Path, pins: &BTreeMap<String, String>) {
 fn every_stage_model_and_format_gives_its_pinned_bytes() {
     let pinned = run();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pins");
-    let exact = golden.join(format!("{}.txt", ppgnn_stages::profile::numeric_profile()));
+    let exact = golden.join(format!("{}.txt", ppgnn_stages::contract::profile::numeric_profile()));
     let rounded = golden.join("losses.txt");
     let (digests, losses) = (pinned.digests(), pinned.losses());
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

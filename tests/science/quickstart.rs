@@ -35,7 +35,7 @@ fn the_filter_that_fits_the_graph_carries_it() {
     let readme = include_str!("../../README.md");
     let seen = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/pins")
-        .join(format!("{}.txt", ppgnn_stages::profile::numeric_profile()));
+        .join(format!("{}.txt", ppgnn_stages::contract::profile::numeric_profile()));
     if seen.exists() {
         assert!(readme.contains(printed.trim()), "the README shows another table than this:\n{printed}");
         return;

@@ -8,7 +8,7 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 
-use ppgnn_stages::params::nearest_help;
+use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
 use super::project::DataArgs;

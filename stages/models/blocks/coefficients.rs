@@ -15,10 +15,10 @@ use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::params::Problem;
 use crate::math::random::Stream;
 use crate::models::{Param, Weights};
 use crate::optim::Rule;
-use crate::params::Problem;
 
 /// How the coefficients of a polynomial filter start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -8,9 +8,9 @@ use rayon::prelude::*;
 
 use super::shift::shift;
 use super::wide::{Beside, Wide};
-use crate::host::{self, Element, by_float};
 use crate::math::kernels::tall::{Matrix, Onto};
 use crate::math::kernels::{pad_rows, pad_transposed, padded, unpad_rows};
+use crate::tensor::slices::{self, Element, by_float};
 
 /// Rows that one task handles.
 const RANGE: usize = 1024;
@@ -64,8 +64,8 @@ impl CustomOp2 for Product {
         let sizes @ [lanes, rows, inputs, outputs] = sizes(xl.dims(), wl.dims())?;
         let shape = Shape::from((lanes, rows, outputs));
         let out = by_float!(x.dtype(), "a product", T => {
-            let weights = padded_lanes(host::slice::<T>(w, wl)?, inputs, outputs);
-            self.beside.each::<T>(host::slice(x, xl)?, &shape, |x| times(x, &weights, sizes))
+            let weights = padded_lanes(slices::slice::<T>(w, wl)?, inputs, outputs);
+            self.beside.each::<T>(slices::slice(x, xl)?, &shape, |x| times(x, &weights, sizes))
         })?;
         Ok((out, shape))
     }
@@ -75,10 +75,10 @@ impl CustomOp2 for Product {
 fn backward(x: &Tensor, w: &Tensor, grad: &Tensor) -> Result<[Tensor; 2]> {
     let sizes = sizes(x.dims(), w.dims())?;
     by_float!(x.dtype(), "a product", T => {
-        let (of_x, of_w) = host::values::<T, _>(x, |x| {
-            host::values::<T, _>(w, |w| host::values::<T, _>(grad, |g| Ok(gradients(x, w, g, sizes))))
+        let (of_x, of_w) = slices::values::<T, _>(x, |x| {
+            slices::values::<T, _>(w, |w| slices::values::<T, _>(grad, |g| Ok(gradients(x, w, g, sizes))))
         })?;
-        Ok([host::tensor(of_x, x.dims())?, host::tensor(of_w, w.dims())?])
+        Ok([slices::tensor(of_x, x.dims())?, slices::tensor(of_w, w.dims())?])
     })
 }
 

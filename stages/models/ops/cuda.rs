@@ -17,8 +17,8 @@ use super::first::{LayerWeights, PassMasks};
 use super::propagate::{Basis, Propagator};
 use super::tape::Tape;
 use super::wide::{Eval, Wide};
-use crate::cuda;
 use crate::models::FeatureView;
+use crate::tensor::cuda;
 
 /// Applies a step to each side.
 fn each(

@@ -14,12 +14,12 @@ use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, bail}
 use rayon::prelude::*;
 
 use super::wide::{Eval, Wide};
-#[cfg(feature = "cuda")]
-use crate::cuda;
-use crate::host::{self, Element, by_float};
 use crate::math::kernels::units;
 use crate::math::random::Stream;
 use crate::math::real::Real;
+#[cfg(feature = "cuda")]
+use crate::tensor::cuda;
+use crate::tensor::slices::{self, Element, by_float};
 
 /// Words of a mask that one task applies.
 const WORDS: usize = 1 << 10;
@@ -202,7 +202,7 @@ impl CustomOp1 for Dropout {
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         fn run<T: Element>(masks: &[Mask], x: &CpuStorage, layout: &Layout) -> Result<CpuStorage> {
-            let mut out = host::slice::<T>(x, layout)?.to_vec();
+            let mut out = slices::slice::<T>(x, layout)?.to_vec();
             each_piece(&mut out, masks.len(), |lane, first, values| masks[lane].apply_from(first, values));
             Ok(T::to_cpu_storage_owned(out))
         }
@@ -232,7 +232,7 @@ impl CustomOp1 for Rectify {
         }
         let lanes = layout.dims().first().copied().unwrap_or(1);
         let out = by_float!(x.dtype(), "ReLU", T => {
-            let x: &[T] = host::slice(x, layout)?;
+            let x: &[T] = slices::slice(x, layout)?;
             let mut out = vec![T::default(); x.len()];
             let size = x.len().checked_div(lanes).unwrap_or(0);
             each_piece(&mut out, lanes, |lane, first, out| {
@@ -269,7 +269,7 @@ impl CustomOp2 for Rectified {
             bail!("a gradient of {:?} for {:?}", gl.dims(), ol.dims());
         }
         let gradient = by_float!(out.dtype(), "ReLU", T => {
-            let (out, grad): (&[T], &[T]) = (host::slice(out, ol)?, host::slice(grad, gl)?);
+            let (out, grad): (&[T], &[T]) = (slices::slice(out, ol)?, slices::slice(grad, gl)?);
             let (mut gradient, scale) = (vec![T::default(); out.len()], T::narrow(self.scale));
             each_piece(&mut gradient, 1, |_, first, gradient| {
                 units::pass_back(&out[first..], &grad[first..], scale, gradient);

@@ -10,7 +10,7 @@ use candle_core::{DType, Result, Tensor, bail};
 use rayon::prelude::*;
 
 use super::wide::Wide;
-use crate::host::{self, Element, by_float};
+use crate::tensor::slices::{self, Element, by_float};
 
 /// Which nodes of every lane count, and the classes of all nodes.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub struct Targets {
     /// Nodes of every lane.
     lanes: Arc<Vec<Vec<u32>>>,
     #[cfg(feature = "cuda")]
-    uploaded: Arc<std::sync::OnceLock<crate::cuda::Judged>>,
+    uploaded: Arc<std::sync::OnceLock<crate::tensor::cuda::Judged>>,
 }
 
 /// Mean cross-entropy and accuracy of one lane; of equal logits the lowest class is the prediction.
@@ -80,14 +80,14 @@ impl Targets {
 
     /// Returns the same on the card of some logits.
     #[cfg(feature = "cuda")]
-    pub(super) fn on_card(&self, logits: &Tensor) -> Result<&crate::cuda::Judged> {
-        crate::cuda::once(&self.uploaded, || {
+    pub(super) fn on_card(&self, logits: &Tensor) -> Result<&crate::tensor::cuda::Judged> {
+        crate::tensor::cuda::once(&self.uploaded, || {
             self.check(logits.dims())?;
             let mut inside = vec![0u8; self.lanes.len() * self.labels.len()];
             for (nodes, inside) in self.lanes.iter().zip(inside.chunks_exact_mut(self.labels.len().max(1))) {
                 nodes.iter().for_each(|node| inside[*node as usize] = 1);
             }
-            crate::cuda::Judged::new(logits.device().as_cuda_device()?, &self.labels, &inside, logits.dim(2)?)
+            crate::tensor::cuda::Judged::new(logits.device().as_cuda_device()?, &self.labels, &inside, logits.dim(2)?)
         })
     }
 
@@ -107,11 +107,11 @@ impl Targets {
         self.check(logits.dims())?;
         by_float!(logits.dtype(), "a loss", T => {
             let (size, mut gradient) = ((nodes * classes).max(1), vec![T::default(); logits.elem_count()]);
-            let losses = host::values::<T, _>(logits, |logits| {
+            let losses = slices::values::<T, _>(logits, |logits| {
                 let lanes = gradient.par_chunks_mut(size).zip(logits.par_chunks(size)).zip(&*self.lanes);
                 Ok(lanes.map(|((gradient, x), nodes)| self.entropy(x, classes, nodes, gradient)).collect())
             })?;
-            Ok((losses, host::tensor(gradient, logits.dims())?))
+            Ok((losses, slices::tensor(gradient, logits.dims())?))
         })
     }
 
@@ -122,7 +122,7 @@ impl Targets {
     pub fn scores(&self, logits: &Tensor) -> Result<Vec<Score>> {
         let (_, nodes, classes) = logits.dims3()?;
         self.check(logits.dims())?;
-        by_float!(logits.dtype(), "a score", T => host::values::<T, _>(logits, |logits| {
+        by_float!(logits.dtype(), "a score", T => slices::values::<T, _>(logits, |logits| {
             let lanes = logits.par_chunks((nodes * classes).max(1)).zip(&*self.lanes);
             Ok(lanes.map(|(logits, nodes)| self.score(logits, classes, nodes)).collect())
         }))

@@ -14,8 +14,8 @@ use rayon::prelude::*;
 
 use super::side_by_side::SideBySide;
 use super::wide::{Beside, Wide};
-use crate::host::{self, Element, by_float};
 use crate::math::kernels::tall::Panels;
+use crate::tensor::slices::{self, Element, by_float};
 
 /// The kept eigenvectors of a graph as rows, pairs × nodes, and fixed.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ impl Eigenvectors {
                 let wide: Vec<f64> = rows.iter().flat_map(|row| row.iter().map(|x| f64::from(*x))).collect();
                 Stored::Double(Panels::new(rows.len(), nodes, |i| &wide[i * nodes..(i + 1) * nodes]))
             }
-            _ => return host::float_only("eigenvectors"),
+            _ => return slices::float_only("eigenvectors"),
         };
         Ok(Self { stored: Arc::new(stored), pairs: 0..rows.len() })
     }
@@ -180,7 +180,7 @@ impl CustomOp2 for Filter {
     fn cpu_fwd(&self, z: &CpuStorage, zl: &Layout, h: &CpuStorage, hl: &Layout) -> Result<(CpuStorage, Shape)> {
         let (shape, pairs) = shape(&self.vectors, zl.dims(), hl.dims())?;
         let out = by_float!(z.dtype(), "a filter", T => {
-            let (main, h): (&[T], &[T]) = (host::slice(z, zl)?, host::slice(h, hl)?);
+            let (main, h): (&[T], &[T]) = (slices::slice(z, zl)?, slices::slice(h, hl)?);
             let run = |tensors: &[&[T]]| {
                 let (joined, count) = (shape.join(tensors), tensors.len());
                 let width = shape.width(count);
@@ -206,7 +206,7 @@ fn filter_back(vectors: &Eigenvectors, kept: &Kept, z: &Tensor, h: &Tensor, grad
     let Some((kept, count)) = kept.as_ref() else { bail!("a filter goes backward after it went forward") };
     by_float!(z.dtype(), "a filter", T => {
         let (y, u) = (T::cpu_storage_as_slice(kept)?, T::panels(&vectors.stored)?);
-        let joined = host::values::<T, _>(grad, |grad| Ok(shape.join(&[grad])))?;
+        let joined = slices::values::<T, _>(grad, |grad| Ok(shape.join(&[grad])))?;
         let (width, width_y, columns) = (shape.width(1), shape.width(*count), shape.columns);
         let (mut t, mut of_z) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
         u.par_times(&vectors.pairs, &joined, width, &mut t);
@@ -218,8 +218,8 @@ fn filter_back(vectors: &Eigenvectors, kept: &Kept, z: &Tensor, h: &Tensor, grad
                 *of_h = T::narrow(products.sum());
             }
         });
-        let t = host::values::<T, _>(h, |h| Ok(scaled(&t, h, shape, 1)))?;
+        let t = slices::values::<T, _>(h, |h| Ok(scaled(&t, h, shape, 1)))?;
         u.par_transposed_times(&vectors.pairs, &t, width, &mut of_z);
-        Ok((host::tensor(shape.part(&of_z, 0, 1), z.dims())?, host::tensor(of_h, h.dims())?))
+        Ok((slices::tensor(shape.part(&of_z, 0, 1), z.dims())?, slices::tensor(of_h, h.dims())?))
     })
 }

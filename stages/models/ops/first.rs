@@ -18,13 +18,13 @@ use rayon::prelude::*;
 use super::Masks;
 use super::tape::Tape;
 use super::wide::{Eval, Wide};
-use crate::host::{self, Element, by_float};
 use crate::math::kernels::tall::{Matrix, Onto};
 use crate::math::kernels::units::rectify_rows;
 use crate::math::kernels::{pad_rows, padded, unpad_rows};
 use crate::math::real::Real;
 use crate::models::FeatureView;
 use crate::models::features::Stored;
+use crate::tensor::slices::{self, Element, by_float};
 
 /// Rows that one task handles; a multiple of 64, so that every piece of a mask starts with a word.
 const ROWS: usize = 64;
@@ -116,7 +116,7 @@ impl Layers {
         let beside = self.evaluates && apart;
         let masked = self.masked_values::<T>(s.lanes);
         let [outputs, hidden] = self.forward::<T>(s, &masked, beside)?;
-        let tensor = |values| host::tensor(values, &[s.lanes, s.nodes, s.outputs]);
+        let tensor = |values| slices::tensor(values, &[s.lanes, s.nodes, s.outputs]);
         let mut outputs: Vec<Tensor> = outputs.into_iter().map(tensor).collect::<Result<_>>()?;
         let eval = match (beside, apart) {
             (true, _) => outputs.pop().map_or(Eval::Absent, Eval::Own),
@@ -291,7 +291,7 @@ fn padded_layer<T: Element>(
     let bias = |lane: usize| -> Result<Vec<T>> {
         let mut padded = vec![T::default(); wide];
         if let Some(bias) = &layer.bias {
-            host::values::<T, _>(bias, |b| {
+            slices::values::<T, _>(bias, |b| {
                 padded[..outputs].copy_from_slice(&b[lane * outputs..(lane + 1) * outputs]);
                 Ok(())
             })?;
@@ -299,7 +299,7 @@ fn padded_layer<T: Element>(
         Ok(padded)
     };
     let biases: Vec<Vec<T>> = (0..lanes).map(bias).collect::<Result<_>>()?;
-    host::values::<T, _>(&layer.weight, |w| {
+    slices::values::<T, _>(&layer.weight, |w| {
         let lane = |(w, bias): (&[T], Vec<T>)| {
             let mut weight = vec![T::default(); rows * wide];
             pad_rows(w, outputs, &mut weight);

@@ -15,17 +15,17 @@ use rayon::prelude::*;
 
 use super::side_by_side::SideBySide;
 use super::wide::{Beside, Wide};
-use crate::host::{self, Element, by_float};
 use crate::math::csr::Csr;
 use crate::math::kernels::BLOCK;
 use crate::math::kernels::hops;
 pub use crate::math::kernels::hops::Basis;
+use crate::tensor::slices::{self, Element, by_float};
 
 /// A symmetric operator made ready for products.
 pub struct Propagator {
     matrix: hops::Propagator,
     #[cfg(feature = "cuda")]
-    uploaded: std::sync::OnceLock<crate::cuda::Sparse>,
+    uploaded: std::sync::OnceLock<crate::tensor::cuda::Sparse>,
 }
 
 impl Propagator {
@@ -40,13 +40,13 @@ impl Propagator {
 
     /// Returns the matrix on the card where it is used.
     #[cfg(feature = "cuda")]
-    pub(super) fn on_card(&self, device: &candle_core::Device) -> Result<&crate::cuda::Sparse> {
-        crate::cuda::once(&self.uploaded, || {
+    pub(super) fn on_card(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Sparse> {
+        crate::tensor::cuda::once(&self.uploaded, || {
             let matrix = self.matrix.matrix();
             let starts: Vec<u32> =
-                matrix.indptr.iter().map(|start| crate::cuda::index(*start)).collect::<Result<_>>()?;
+                matrix.indptr.iter().map(|start| crate::tensor::cuda::index(*start)).collect::<Result<_>>()?;
             let values: Vec<f32> = matrix.values.iter().map(|value| *value as f32).collect();
-            crate::cuda::Sparse::new(device.as_cuda_device()?, &starts, &matrix.indices, &values, matrix.cols())
+            crate::tensor::cuda::Sparse::new(device.as_cuda_device()?, &starts, &matrix.indices, &values, matrix.cols())
         })
     }
 }
@@ -125,7 +125,7 @@ impl CustomOp1 for Product {
     fn cpu_fwd(&self, z: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let shape = side_by_side(&self.operator, layout.shape())?;
         let out = by_float!(z.dtype(), "propagation", T => {
-            self.beside.both::<T>(host::slice(z, layout)?, layout.shape(), |tensors| Ok(self.run(tensors, shape)))
+            self.beside.both::<T>(slices::slice(z, layout)?, layout.shape(), |tensors| Ok(self.run(tensors, shape)))
         })?;
         Ok((out, layout.shape().clone()))
     }
@@ -145,8 +145,8 @@ impl CustomOp2 for Polynomial {
     fn cpu_fwd(&self, z: &CpuStorage, zl: &Layout, c: &CpuStorage, cl: &Layout) -> Result<(CpuStorage, Shape)> {
         let shape = side_by_side(&self.operator, zl.shape())?;
         let out = by_float!(z.dtype(), "propagation", T => {
-            let c = coefficients::<T>(host::slice(c, cl)?, cl.dims(), shape)?;
-            self.beside.both::<T>(host::slice(z, zl)?, zl.shape(), |tensors| {
+            let c = coefficients::<T>(slices::slice(c, cl)?, cl.dims(), shape)?;
+            self.beside.both::<T>(slices::slice(z, zl)?, zl.shape(), |tensors| {
                 let count = tensors.len();
                 let joined = shape.join(tensors);
                 let sum = self.operator.polynomial(self.basis, &c.rows(count), &joined, shape.width(count));
@@ -167,16 +167,16 @@ fn polynomial_back(
 ) -> Result<(Tensor, Tensor)> {
     let shape = side_by_side(operator, z.shape())?;
     by_float!(z.dtype(), "propagation", T => {
-        let of_lane = host::values::<T, _>(c, |values| coefficients::<T>(values, c.dims(), shape))?;
-        let (of_z, of_c) = host::values::<T, _>(z, |z| {
-            host::values::<T, _>(grad, |grad| {
+        let of_lane = slices::values::<T, _>(c, |values| coefficients::<T>(values, c.dims(), shape))?;
+        let (of_z, of_c) = slices::values::<T, _>(z, |z| {
+            slices::values::<T, _>(grad, |grad| {
                 let (z, grad) = (shape.join(&[z]), shape.join(&[grad]));
                 let (rows, width) = (of_lane.rows(1), shape.width(1));
                 let (sum, dots) = operator.polynomial_against(basis, &rows, &grad, &z, width);
                 Ok((shape.part(&sum, 0, 1), of_lane.sums(&dots, width)))
             })
         })?;
-        Ok((host::tensor(of_z, z.dims())?, host::tensor(of_c, c.dims())?))
+        Ok((slices::tensor(of_z, z.dims())?, slices::tensor(of_c, c.dims())?))
     })
 }
 

@@ -10,7 +10,7 @@ use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
-use crate::host::{self, by_float};
+use crate::tensor::slices::{self, by_float};
 
 /// Powers of eigenvalues, and the bins that they fall into.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ impl Inner {
     /// faster than any sum by bins, and candle goes back through it.
     #[cfg(feature = "cuda")]
     fn on_card(&self, device: &candle_core::Device) -> Result<&Tensor> {
-        crate::cuda::once(&self.uploaded, || {
+        crate::tensor::cuda::once(&self.uploaded, || {
             let (rows, pairs) = (self.bins.len() * self.degrees, self.pairs());
             let mut spread = vec![0f32; rows * pairs];
             for (bin, range) in self.bins.iter().enumerate() {
@@ -94,7 +94,7 @@ impl CustomOp1 for Forward {
         let of = &*self.0;
         let (lanes, pairs, degrees) = (of.check(layout.dims())?, of.pairs(), of.degrees);
         let out = by_float!(gamma.dtype(), "a response", T => {
-            let gamma: &[T] = host::slice(gamma, layout)?;
+            let gamma: &[T] = slices::slice(gamma, layout)?;
             let mut out = vec![T::default(); lanes * pairs];
             out.par_chunks_mut(pairs.max(1)).zip(gamma.par_chunks(of.bins.len() * degrees)).for_each(|(out, gamma)| {
                 for (bin, gamma) in of.bins.iter().zip(gamma.chunks_exact(degrees)) {
@@ -113,7 +113,7 @@ impl CustomOp1 for Forward {
         let of = &*self.0;
         let (pairs, degrees) = (of.pairs(), of.degrees);
         by_float!(gamma.dtype(), "a response", T => {
-            let gradient = host::values::<T, _>(grad, |grad| {
+            let gradient = slices::values::<T, _>(grad, |grad| {
                 let lane = |grad: &[T]| {
                     let bin = |bin: &Range<usize>| {
                         let mut sums = vec![0.0; degrees];
@@ -127,7 +127,7 @@ impl CustomOp1 for Forward {
                 };
                 Ok(grad.par_chunks(pairs.max(1)).flat_map_iter(lane).collect::<Vec<T>>())
             })?;
-            host::tensor(gradient, gamma.dims()).map(Some)
+            slices::tensor(gradient, gamma.dims()).map(Some)
         })
     }
 }

@@ -5,8 +5,8 @@ use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
 use super::wide::{Beside, Eval, Wide};
-use crate::host::{self, by_float};
 use crate::math::dense::sums_of_columns;
+use crate::tensor::slices::{self, by_float};
 
 /// Values that one task adds.
 const TASK: usize = 1 << 14;
@@ -56,10 +56,10 @@ pub(super) fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 fn sums_of_lanes(values: &Tensor) -> Result<Tensor> {
     let (lanes, rows, columns) = values.dims3()?;
     by_float!(values.dtype(), "a bias", T => {
-        let sums: Vec<Vec<f64>> = host::values::<T, _>(values, |v| {
+        let sums: Vec<Vec<f64>> = slices::values::<T, _>(values, |v| {
             Ok(v.par_chunks((rows * columns).max(1)).map(|v| sums_of_columns(v, columns)).collect())
         })?;
-        host::tensor(sums.into_iter().flatten().map(T::narrow).collect(), &[lanes, columns])
+        slices::tensor(sums.into_iter().flatten().map(T::narrow).collect(), &[lanes, columns])
     })
 }
 
@@ -78,7 +78,7 @@ impl CustomOp2 for Shift {
             bail!("a bias of {:?} for {:?}", bl.dims(), zl.dims());
         }
         let out = by_float!(z.dtype(), "a bias", T => {
-            let bias: &[T] = host::slice(b, bl)?;
+            let bias: &[T] = slices::slice(b, bl)?;
             let add = |z: &[T]| {
                 let mut out = z.to_vec();
                 out.par_chunks_mut((rows * columns).max(1)).zip(bias.par_chunks(columns.max(1))).for_each(|(out, bias)| {
@@ -88,7 +88,7 @@ impl CustomOp2 for Shift {
                 });
                 out
             };
-            self.beside.each::<T>(host::slice(z, zl)?, zl.shape(), add)
+            self.beside.each::<T>(slices::slice(z, zl)?, zl.shape(), add)
         })?;
         Ok((out, zl.shape().clone()))
     }
@@ -106,7 +106,7 @@ impl CustomOp2 for Add {
             bail!("{:?} plus {:?} is no sum", al.dims(), bl.dims());
         }
         let out = by_float!(a.dtype(), "a sum", T => {
-            let (mut out, b) = (host::slice::<T>(a, al)?.to_vec(), host::slice::<T>(b, bl)?);
+            let (mut out, b) = (slices::slice::<T>(a, al)?.to_vec(), slices::slice::<T>(b, bl)?);
             out.par_chunks_mut(TASK).zip(b.par_chunks(TASK)).for_each(|(out, b)| {
                 out.iter_mut().zip(b).for_each(|(x, b)| *x += *b);
             });

@@ -4,8 +4,8 @@
 
 use rayon::prelude::*;
 
-use crate::host::Element;
 use crate::math::kernels::{copy_strided, padded};
+use crate::tensor::slices::Element;
 
 /// Rows that one task copies.
 const ROWS: usize = 512;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use candle_core::{CpuStorage, Result, Shape, Tensor, bail};
 
 use super::tape::Tape;
-use crate::host::{self, Element};
+use crate::tensor::slices::{self, Element};
 
 /// lanes × nodes × columns, as training sees it and as evaluation sees it.
 ///
@@ -124,11 +124,11 @@ impl Beside {
         run: impl FnOnce(&[&[T]]) -> Result<Vec<Vec<T>>>,
     ) -> Result<CpuStorage> {
         let mut outputs = match self.input() {
-            Some(eval) => host::values::<T, _>(eval, |eval| run(&[main, eval]))?,
+            Some(eval) => slices::values::<T, _>(eval, |eval| run(&[main, eval]))?,
             None => run(&[main])?,
         };
         if self.input().is_some() {
-            self.put(host::tensor(outputs.pop().unwrap_or_default(), shape.dims())?);
+            self.put(slices::tensor(outputs.pop().unwrap_or_default(), shape.dims())?);
         }
         Ok(T::to_cpu_storage_owned(outputs.pop().unwrap_or_default()))
     }

@@ -4,10 +4,10 @@ use candle_core::{DType, Device};
 use serde_json::json;
 
 use super::*;
+use crate::contract::params::Params as _;
 use crate::models::GprGnn;
 use crate::models::testing::{self, Built, distance};
 use crate::optim::Rule;
-use crate::params::Params as _;
 
 const LANES: usize = 2;
 

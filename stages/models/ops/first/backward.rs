@@ -9,7 +9,6 @@ use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
 use super::{Layers, Masked, RANGE, ROWS, Sizes, WEIGHT_ROWS, masked_rows};
-use crate::host::{self, Element};
 use crate::math::dense::sums_of_columns;
 use crate::math::kernels::tall::{Matrix, Onto};
 use crate::math::kernels::units::pass_back_in_place;
@@ -17,6 +16,7 @@ use crate::math::kernels::{pad_rows, pad_transposed, padded, unpad_rows};
 use crate::math::real::Real;
 use crate::math::sparse_product::TwoSided;
 use crate::models::features::Stored;
+use crate::tensor::slices::{self, Element};
 
 /// Bytes of Δ of a lane up to which features gather rows of it; beyond, nodes scatter theirs.
 const IN_CACHE: usize = 1 << 20;
@@ -31,7 +31,7 @@ struct Partial<T> {
 }
 
 fn padded_copy<T: Element>(rows: &Tensor, columns: usize) -> Result<Vec<T>> {
-    host::values::<T, _>(rows, |rows| {
+    slices::values::<T, _>(rows, |rows| {
         let mut out = vec![T::default(); rows.len() / columns.max(1) * padded(columns)];
         pad_rows(rows, columns, &mut out);
         Ok(out)
@@ -58,7 +58,7 @@ impl Layers {
         }
         let sums = self.deltas::<T>(s, &kept, &mut deltas)?;
         let gradient =
-            |of: &Tensor, values: Vec<T>| host::tensor(values, of.dims()).map(|gradient| (of.clone(), gradient));
+            |of: &Tensor, values: Vec<T>| slices::tensor(values, of.dims()).map(|gradient| (of.clone(), gradient));
         let narrow = |sums: &[f64]| sums.iter().map(|x| T::narrow(*x)).collect::<Vec<T>>();
         let mut gradients = Vec::new();
         if let Some(bias) = &self.first.bias {
@@ -84,7 +84,7 @@ impl Layers {
     ) -> Result<Vec<Partial<T>>> {
         let ranges = s.nodes.div_ceil(RANGE);
         let transposed: Vec<Vec<T>> = match &self.second {
-            Some(second) => host::values::<T, _>(&second.weight, |w| {
+            Some(second) => slices::values::<T, _>(&second.weight, |w| {
                 Ok(w.chunks(s.hidden * s.outputs).map(|w| pad_transposed(w, s.outputs)).collect())
             })?,
             None => Vec::new(),
@@ -92,7 +92,7 @@ impl Layers {
         let mut partials: Vec<Partial<T>> = Vec::new();
         for ((pass, gradient), deltas) in kept.iter().zip(deltas) {
             let scale = self.passes[*pass].hidden.as_ref().map_or(1.0, |masks| masks[0].scale());
-            let of_pass: Vec<Partial<T>> = host::values::<T, _>(gradient, |gradient| {
+            let of_pass: Vec<Partial<T>> = slices::values::<T, _>(gradient, |gradient| {
                 let pieces = deltas.par_chunks_mut(s.nodes * s.wide).enumerate().flat_map(|(lane, deltas)| {
                     deltas.par_chunks_mut(RANGE * s.wide).enumerate().map(move |(range, deltas)| (lane, range, deltas))
                 });

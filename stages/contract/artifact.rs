@@ -1,0 +1,32 @@
+//! What can live in the store.
+
+use std::fmt;
+use std::path::Path;
+
+use super::ArtifactError;
+
+/// A value that can live in the store, as files in a folder of its own.
+pub trait Artifact: Sized {
+    /// What other stages call it.
+    const KIND: Kind;
+    /// Writes the value as files into the empty folder `dir`.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    fn save(&self, dir: &Path) -> Result<(), ArtifactError>;
+    /// Reads what [`Artifact::save`] wrote.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or does not hold what `save` writes.
+    fn load(dir: &Path) -> Result<Self, ArtifactError>;
+}
+
+/// The kind of an artifact: the word that slots and outputs agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kind(pub &'static str);
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}

@@ -1,0 +1,168 @@
+//! Where a stage computes: on the processor, or on one CUDA card.
+//!
+//! The engine decides it before anything runs and hands it to the stage in its [`Job`](super::Job). Nothing
+//! falls back on its own: the device is in the key of a result, so a card that does not answer is an error.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::StageError;
+
+/// What computes, as far as the numbers are concerned: all cards are alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// A CUDA card.
+    Cuda,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        })
+    }
+}
+
+/// One place to compute on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// The CUDA card with this number.
+    Cuda(usize),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(card) => write!(f, "cuda:{card}"),
+        }
+    }
+}
+
+impl Serialize for Device {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Device {
+    /// Opens the device for tensors.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] where the program has no CUDA, or the card does not answer.
+    pub fn open(self) -> Result<candle_core::Device, StageError> {
+        let Self::Cuda(card) = self else { return Ok(candle_core::Device::Cpu) };
+        if let Err(what) = cuda().card(card) {
+            return Err(StageError::unusable(format!("cannot compute on `{self}`: {what}"), cuda().remedy()));
+        }
+        // A stream of its own: the other way uses a stream for each thread, and tensors may wander between threads.
+        Ok(candle_core::Device::new_cuda_with_stream(card)?)
+    }
+}
+
+/// What this program, on this machine, can do with CUDA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cuda {
+    /// The program was built without it.
+    NotBuilt,
+    /// The driver does not answer, and this is what it says.
+    Silent(String),
+    /// So many cards answer; they are numbered from 0.
+    Cards(usize),
+}
+
+impl Cuda {
+    /// Returns how many cards answer.
+    pub fn cards(&self) -> usize {
+        if let Self::Cards(cards) = self { *cards } else { 0 }
+    }
+
+    /// Checks that a card answers.
+    ///
+    /// # Errors
+    /// Says what is there in its place.
+    pub fn card(&self, card: usize) -> Result<(), String> {
+        match self {
+            Self::NotBuilt => Err("this program was built without CUDA".into()),
+            Self::Silent(why) => Err(format!("no GPU answers on this machine ({why})")),
+            Self::Cards(0) => Err("this machine has no GPU".into()),
+            Self::Cards(cards) if card < *cards => Ok(()),
+            Self::Cards(1) => Err("this machine has one GPU, `cuda:0`".into()),
+            Self::Cards(cards) => Err(format!("this machine has {cards} GPUs, `cuda:0` to `cuda:{}`", cards - 1)),
+        }
+    }
+
+    /// Says what to do where a card is not there.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::NotBuilt => {
+                "build it with `cargo build --release --features cuda` (needs nvcc), or compute on the processor with \
+                 `--device cpu`"
+            }
+            Self::Silent(_) | Self::Cards(0) => {
+                "`nvidia-smi` shows whether the driver sees a GPU; `--device cpu` computes on the processor"
+            }
+            Self::Cards(_) => "name a card that is there, or `--device cuda` for all of them",
+        }
+    }
+}
+
+/// Asks the driver once what there is.
+pub fn cuda() -> &'static Cuda {
+    static CUDA: std::sync::LazyLock<Cuda> = std::sync::LazyLock::new(ask);
+    &CUDA
+}
+
+#[cfg(not(feature = "cuda"))]
+fn ask() -> Cuda {
+    Cuda::NotBuilt
+}
+
+#[cfg(feature = "cuda")]
+fn ask() -> Cuda {
+    use candle_core::cuda_backend::cudarc::driver::CudaContext;
+    match CudaContext::device_count() {
+        Ok(cards) => Cuda::Cards(usize::try_from(cards).unwrap_or(0)),
+        Err(error) => Cuda::Silent(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_shown_as_it_is_written() {
+        assert_eq!([Device::Cpu, Device::Cuda(3)].map(|d| d.to_string()), ["cpu", "cuda:3"]);
+    }
+
+    #[test]
+    fn the_processor_always_opens() {
+        assert!(Device::Cpu.open().unwrap().is_cpu());
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn a_card_without_the_feature_is_an_error_that_says_what_to_do() {
+        let error = Device::Cuda(0).open().unwrap_err();
+        assert_eq!(error.to_string(), "cannot compute on `cuda:0`: this program was built without CUDA");
+        assert!(error.hint().unwrap().contains("--features cuda"));
+    }
+
+    #[test]
+    fn a_card_is_there_or_it_is_said_what_is() {
+        assert_eq!(Cuda::Cards(2).card(1), Ok(()));
+        assert_eq!(Cuda::Cards(2).card(2), Err("this machine has 2 GPUs, `cuda:0` to `cuda:1`".into()));
+        assert_eq!(Cuda::Cards(1).card(1), Err("this machine has one GPU, `cuda:0`".into()));
+        assert_eq!(Cuda::Cards(0).card(0), Err("this machine has no GPU".into()));
+        assert!(Cuda::Silent("no driver".into()).card(0).unwrap_err().contains("no driver"));
+    }
+}

@@ -1,0 +1,125 @@
+//! What a running stage sees of the world.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::device::Device;
+use super::{Artifact, StageError};
+
+/// One input artifact: its key and the folder that holds it.
+#[derive(Clone, Debug)]
+pub struct InputDir {
+    /// Name of the slot.
+    pub slot: &'static str,
+    /// Key of the artifact, for results that say what they were made from.
+    pub key: String,
+    /// Folder to load it from.
+    pub dir: PathBuf,
+}
+
+/// What a running stage may see of the world: its inputs, how many threads it has, whether it should stop.
+///
+/// Nothing here that is absent from the key may change a byte of the output. A seed is a parameter, never a part
+/// of the job.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// The artifacts in the slots, in slot order.
+    pub inputs: &'a [InputDir],
+    /// How many threads the stage may use.
+    pub threads: usize,
+    /// What to compute on, for a stage that says [`Stage::ON_DEVICE`]; such a stage has a card for itself.
+    pub device: Device,
+    /// Where progress goes.
+    pub progress: &'a dyn ProgressSink,
+    /// Set when the stage should give up.
+    pub cancel: &'a AtomicBool,
+    /// Parameters of the chosen row, filled in by [`StageDef::run`].
+    pub variant: &'a Value,
+    /// A folder for checkpoints of a stage that takes minutes; `None` where nothing is kept, such as in tests.
+    ///
+    /// It belongs to the key of the node, is there when the stage starts, and holds what earlier attempts left in it,
+    /// however they ended. It is deleted when the artifact is in the store; what a forced run finds is always empty.
+    /// One process at a time has it. What is in it is not to be trusted: it may be half-written, so the stage verifies
+    /// it ([`crate::contract::checkpoint`] helps), and starts over where it cannot be used. Nothing found there may change a byte
+    /// of the output.
+    pub scratch: Option<&'a Path>,
+}
+
+impl<'a> Job<'a> {
+    /// A job outside a run: one thread of the processor, no inputs, nobody to report to, nothing to go on from.
+    pub fn alone(cancel: &'a AtomicBool) -> Self {
+        let (device, variant) = (Device::Cpu, &Value::Null);
+        Self { inputs: &[], threads: 1, device, progress: &Quiet, cancel, scratch: None, variant }
+    }
+
+    /// Loads the artifact in a slot that takes one.
+    ///
+    /// # Errors
+    /// [`StageError::MissingInput`] if nothing is there; otherwise what loading reports.
+    pub fn input<A: Artifact>(&self, slot: &'static str) -> Result<A, StageError> {
+        let dir = self.inputs.iter().find(|i| i.slot == slot).ok_or(StageError::MissingInput { slot })?;
+        Ok(A::load(&dir.dir)?)
+    }
+
+    /// Loads the artifact in an optional or shared slot, or `None` where nothing is there.
+    ///
+    /// # Errors
+    /// What loading reports.
+    pub fn optional<A: Artifact>(&self, slot: &'static str) -> Result<Option<A>, StageError> {
+        self.inputs.iter().find(|i| i.slot == slot).map(|i| A::load(&i.dir)).transpose().map_err(Into::into)
+    }
+
+    /// Lists what is in a slot that takes many.
+    pub fn all(&self, slot: &'static str) -> impl Iterator<Item = &'a InputDir> {
+        self.inputs.iter().filter(move |i| i.slot == slot)
+    }
+
+    /// Reports progress. Cheap enough to call once an epoch.
+    pub fn progress(&self, progress: &Progress) {
+        self.progress.progress(progress);
+    }
+
+    /// Reports a fact about how the result is being computed that is not part of it; the last value of a name counts.
+    ///
+    /// Such facts differ from run to run, so they are kept beside the artifact and never in its files. By convention
+    /// `memory` is in bytes, a name that ends in `seconds` is a duration, and anything else is a count.
+    pub fn measured(&self, name: &'static str, value: f64) {
+        self.progress.measured(name, value);
+    }
+
+    /// Returns an error if the run was interrupted; long loops call this once a step.
+    ///
+    /// # Errors
+    /// [`StageError::Cancelled`].
+    pub fn check_cancelled(&self) -> Result<(), StageError> {
+        if self.cancel.load(Ordering::Relaxed) { Err(StageError::Cancelled) } else { Ok(()) }
+    }
+}
+
+/// How far a stage has come.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Progress {
+    /// Steps done.
+    pub done: u64,
+    /// Steps there will be at most.
+    pub total: u64,
+    /// What the last step showed, such as `epoch 120 loss 0.412 val 81.3 %`.
+    pub note: String,
+}
+
+/// Receives progress. Implemented by the engine; [`Quiet`] drops it.
+pub trait ProgressSink: Sync {
+    /// Takes one report.
+    fn progress(&self, progress: &Progress);
+    /// Takes a fact about the computation, see [`Job::measured`].
+    fn measured(&self, _name: &'static str, _value: f64) {}
+}
+
+/// A progress sink that drops everything.
+pub struct Quiet;
+
+impl ProgressSink for Quiet {
+    fn progress(&self, _: &Progress) {}
+}

@@ -1,0 +1,309 @@
+//! The text format of Geom-GCN: two files with a header line and fields between tabs, and one archive of masks a split.
+//!
+//! | file | a line | |
+//! | --- | --- | --- |
+//! | `edges` | `source<TAB>target` | stays as stored, duplicates and loops included |
+//! | `nodes` | `id<TAB>features<TAB>label` | ids are 0 to n − 1, each once, in any order |
+//! | `splits` | `.npz` with `train_mask`, `val_mask`, `test_mask` | truth values (bool or u1), one a node |
+//!
+//! Features are numbers between commas, one a feature (`layout: dense`), or the numbers of the features that a node
+//! has (`layout: indices`; one that is listed twice counts once, and none at all is fine). Only what is not zero is
+//! kept. Labels are 0 to C − 1, where C is the largest label plus one.
+//!
+//! Lines are read one at a time, so memory holds the graph and one line, never the text.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Format;
+use crate::contract::params::{self, FilePath};
+use crate::contract::{Job, StageError};
+use crate::kinds::{Features, Graph};
+use crate::math::csr::Csr;
+use crate::reading::text::{Lines, number, shown};
+use crate::reading::{source, split_masks};
+
+/// The most classes; a larger label is taken for a mistake.
+const MOST_CLASSES: u32 = 1 << 16;
+/// The most features; a larger index is taken for a mistake, because models have weights for every feature below it.
+const MOST_FEATURES: u32 = 1 << 24;
+
+/// Parameters of `geom-gcn`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Params {
+    /// The edge list (`out1_graph_edges.txt`). It counts by its content, not by its path.
+    pub edges: FilePath,
+    /// Features and labels (`out1_node_feature_label.txt`). It counts by its content, not by its path.
+    pub nodes: FilePath,
+    /// The masks, one file a split. Without any, the graph has no splits of its own.
+    #[serde(default)]
+    pub splits: Vec<FilePath>,
+    /// What the column of features holds.
+    #[serde(default)]
+    pub layout: Layout,
+    /// How many features there are. Otherwise the first line says it (`dense`), or the largest index does (`indices`).
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 16_777_216))]
+    pub features: Option<usize>,
+}
+
+/// What the column of features holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// A number for every feature.
+    #[default]
+    Dense,
+    /// The indices of the features that are 1.
+    Indices,
+}
+
+impl params::Params for Params {}
+
+/// The format.
+pub struct GeomGcn;
+
+impl Format for GeomGcn {
+    const NAME: &'static str = "geom-gcn";
+    const ABOUT: &'static str = "The text files of Geom-GCN: an edge list, a node list and masks";
+    const VERSION: u32 = 1;
+    type Params = Params;
+
+    fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
+        let nodes = nodes(&mut open(&params.nodes.0, "a list of nodes")?, params.layout, params.features, job)?;
+        let n = nodes.labels.len();
+        let edges = edges(&mut open(&params.edges.0, "a list of edges")?, n, job)?;
+        let masks = split_masks::of_files(&params.splits, n)?;
+        let classes = nodes.labels.iter().max().map_or(0, |most| *most as usize + 1);
+        let features = Features::Sparse(nodes.features);
+        Ok(Graph { edges, features, labels: nodes.labels, classes, unlabelled: Vec::new(), masks })
+    }
+}
+
+fn open<'p>(path: &'p Path, expected: &str) -> Result<Lines<'p, impl BufRead + use<>>, StageError> {
+    let file = source::open(path)?;
+    match source::foreign(path, expected) {
+        Some(foreign) => Err(foreign),
+        None => Ok(Lines::new(path, BufReader::with_capacity(1 << 16, file))),
+    }
+}
+
+/// Features and labels in the order of the ids.
+struct Nodes {
+    features: Csr<f32>,
+    labels: Vec<u32>,
+}
+
+/// Nodes in the order of their lines, which need not be that of their ids.
+struct Stored {
+    /// Whether entries are numbers or indices.
+    layout: Layout,
+    /// How many features there are, once it is known.
+    width: Option<usize>,
+    ids: Vec<u32>,
+    labels: Vec<u32>,
+    indptr: Vec<u64>,
+    indices: Vec<u32>,
+    values: Vec<f32>,
+}
+
+fn nodes<R: BufRead>(
+    lines: &mut Lines<R>,
+    layout: Layout,
+    width: Option<usize>,
+    job: &Job,
+) -> Result<Nodes, StageError> {
+    lines.header("node_id<TAB>feature<TAB>label")?;
+    let mut stored = Stored {
+        layout,
+        width,
+        ids: Vec::new(),
+        labels: Vec::new(),
+        indptr: vec![0],
+        indices: Vec::new(),
+        values: Vec::new(),
+    };
+    while let Some(line) = lines.next()? {
+        if let Err(what) = stored.add(line) {
+            return Err(lines.error(what));
+        }
+        if stored.ids.len().is_multiple_of(1024) {
+            job.check_cancelled()?;
+        }
+    }
+    stored.sorted(lines)
+}
+
+impl Stored {
+    fn add(&mut self, line: &[u8]) -> Result<(), String> {
+        let [id, row, label] = fields(line, "id, features and label")?;
+        let id = whole(id, u32::MAX).ok_or_else(|| format!("`{}` is not a node id, expected 0, 1, …", shown(id)))?;
+        let label = whole(label, MOST_CLASSES)
+            .ok_or_else(|| format!("label `{}` is not a class, expected 0 to {}", shown(label), MOST_CLASSES - 1))?;
+        match self.layout {
+            Layout::Dense => self.dense(row)?,
+            Layout::Indices => self.listed(row)?,
+        }
+        self.ids.push(id);
+        self.labels.push(label);
+        self.indptr.push(self.indices.len() as u64);
+        Ok(())
+    }
+
+    /// Adds the non-zeros of a row that has every number. Nearly all numbers are one digit, and there are millions.
+    fn dense(&mut self, row: &[u8]) -> Result<(), String> {
+        let (mut rest, mut column) = (row, 0u32);
+        loop {
+            let (value, after) = match rest {
+                [digit @ b'0'..=b'9'] => (f32::from(digit - b'0'), None),
+                [digit @ b'0'..=b'9', b',', after @ ..] => (f32::from(digit - b'0'), Some(after)),
+                _ => {
+                    let mut parts = rest.splitn(2, |b| *b == b',');
+                    let word = parts.next().unwrap_or_default();
+                    let value = number(word).ok_or_else(|| {
+                        format!("feature {column} is `{}`, expected a finite 32-bit number", shown(word))
+                    })?;
+                    (value, parts.next())
+                }
+            };
+            if value != 0.0 {
+                self.indices.push(column);
+                self.values.push(value);
+            }
+            column += 1;
+            match after {
+                Some(after) if column < MOST_FEATURES => rest = after,
+                Some(_) => return Err(format!("has more than {MOST_FEATURES} features")),
+                None => break,
+            }
+        }
+        let width = *self.width.get_or_insert(column as usize);
+        if column as usize == width {
+            return Ok(());
+        }
+        // The parameter says it, or else the first line did.
+        Err(format!("has {column} features, expected {width}"))
+    }
+
+    /// Adds a row that lists its features.
+    fn listed(&mut self, row: &[u8]) -> Result<(), String> {
+        let bound = self.width.and_then(|w| u32::try_from(w).ok()).map_or(MOST_FEATURES, |w| w.min(MOST_FEATURES));
+        let start = self.indices.len();
+        if !row.trim_ascii().is_empty() {
+            for word in row.split(|b| *b == b',') {
+                let index = whole(word, bound).ok_or_else(|| {
+                    format!("`{}` is not the index of a feature, expected 0 to {}", shown(word), bound - 1)
+                })?;
+                self.indices.push(index);
+            }
+        }
+        let mut listed = self.indices.split_off(start);
+        listed.sort_unstable();
+        listed.dedup();
+        self.indices.append(&mut listed);
+        self.values.resize(self.indices.len(), 1.0);
+        Ok(())
+    }
+
+    /// Checks that every id is there once and puts the nodes into the order of the ids.
+    fn sorted<R: BufRead>(self, lines: &Lines<R>) -> Result<Nodes, StageError> {
+        let n = self.ids.len();
+        if n == 0 {
+            return Err(lines.about_file("has no nodes, expected at least one"));
+        }
+        // Line 1 is the header, and no line between the nodes is blank.
+        let line = |at: usize| at + 2;
+        let mut rows: Vec<Option<usize>> = vec![None; n];
+        let mut beyond = None;
+        for (at, id) in self.ids.iter().enumerate() {
+            match rows.get_mut(*id as usize) {
+                Some(row @ None) => *row = Some(at),
+                Some(Some(earlier)) => {
+                    let what = format!("node {id} is in line {} already, expected every node once", line(*earlier));
+                    return Err(lines.error_at(line(at), what));
+                }
+                None => beyond = beyond.or(Some((at, *id))),
+            }
+        }
+        if let Some((at, id)) = beyond {
+            let absent = rows.iter().position(Option::is_none).unwrap_or(0);
+            let what = format!("node {id} is beyond the {n} nodes of the file, where node {absent} is missing");
+            return Err(lines.error_at(line(at), format!("{what}; expected every id from 0 to {}", n - 1)));
+        }
+        let width = match self.layout {
+            Layout::Dense => self.width.unwrap_or(0),
+            Layout::Indices => {
+                self.width.unwrap_or_else(|| self.indices.iter().max().map_or(0, |most| *most as usize + 1))
+            }
+        };
+        if width == 0 {
+            return Err(lines.about_file("has no features, expected at least one"));
+        }
+        let rows: Vec<usize> = rows.into_iter().flatten().collect();
+        let labels = rows.iter().map(|at| self.labels[*at]).collect();
+        let stored = Csr::rectangular(n, width, self.indptr, self.indices, self.values);
+        let stored = stored.ok_or_else(|| lines.about_file("has features that do not fit together"))?;
+        if rows.is_sorted() {
+            return Ok(Nodes { features: stored, labels });
+        }
+        let features = stored.select(rows.into_iter());
+        Ok(Nodes { features, labels })
+    }
+}
+
+fn edges<R: BufRead>(lines: &mut Lines<R>, nodes: usize, job: &Job) -> Result<Vec<(u32, u32)>, StageError> {
+    lines.header("node_id<TAB>node_id")?;
+    let bound = u32::try_from(nodes).unwrap_or(u32::MAX);
+    let end = |word: &[u8]| {
+        whole(word, bound).ok_or_else(|| {
+            format!("endpoint `{}` is not a node, expected 0 to {}", shown(word), bound.saturating_sub(1))
+        })
+    };
+    let mut edges = Vec::new();
+    while let Some(line) = lines.next()? {
+        let ends = fields(line, "source and target").and_then(|[from, to]| Ok((end(from)?, end(to)?)));
+        match ends {
+            Ok(ends) => edges.push(ends),
+            Err(what) => return Err(lines.error(what)),
+        }
+        if edges.len().is_multiple_of(65536) {
+            job.check_cancelled()?;
+        }
+    }
+    Ok(edges)
+}
+
+/// Splits a line at its tabs into exactly `N` fields.
+fn fields<'l, const N: usize>(line: &'l [u8], names: &str) -> Result<[&'l [u8]; N], String> {
+    let mut found = [&[][..]; N];
+    let mut count = 0;
+    for field in line.split(|b| *b == b'\t') {
+        if let Some(slot) = found.get_mut(count) {
+            *slot = field;
+        }
+        count += 1;
+    }
+    if count == N {
+        return Ok(found);
+    }
+    let s = if count == 1 { "" } else { "s" };
+    Err(format!("has {count} field{s}, expected {N} between tabs: {names}"))
+}
+
+/// Reads a whole number below `bound`, written in digits alone.
+fn whole(word: &[u8], bound: u32) -> Option<u32> {
+    let word = word.trim_ascii();
+    if word.is_empty() || word.len() > 10 {
+        return None;
+    }
+    let digit = |b: &u8| b.is_ascii_digit().then(|| u64::from(b - b'0'));
+    let number = word.iter().try_fold(0u64, |n, b| Some(n * 10 + digit(b)?))?;
+    u32::try_from(number).ok().filter(|n| *n < bound)
+}

@@ -1,0 +1,68 @@
+//! Graph formats: every row of [`FORMATS`] is one file here. A new format is one file and one row.
+
+mod csbm;
+mod geom_gcn;
+mod graphsaint;
+mod heterophilous_npz;
+mod ogb;
+mod planetoid;
+mod sparse_npz;
+mod tables;
+#[cfg(test)]
+pub(crate) mod testing;
+mod wiki_cs;
+
+use crate::contract::params::{self, Params, Variant};
+use crate::contract::{Job, StageError};
+use crate::kinds::Graph;
+
+/// A source of graphs: a file format or a generator.
+pub trait Format: 'static {
+    /// Name used in pipeline files, in kebab-case.
+    const NAME: &'static str;
+    /// One sentence without a period.
+    const ABOUT: &'static str;
+    /// Raised whenever the same parameters and files may give a different graph.
+    const VERSION: u32;
+    /// Its own parameters, written beside `format`.
+    type Params: Params;
+
+    /// Reads or makes the graph.
+    ///
+    /// # Errors
+    /// [`StageError::Data`] that names file and position, or [`StageError::Cancelled`].
+    fn read(params: &Self::Params, job: &Job) -> Result<Graph, StageError>;
+}
+
+/// A row of [`FORMATS`].
+#[derive(Clone, Copy)]
+pub struct FormatDef {
+    /// Name, sentence, version and parameters.
+    pub variant: Variant,
+    /// Reads the graph that the checked parameters in [`Job::variant`] describe.
+    pub read: fn(&Job) -> Result<Graph, StageError>,
+}
+
+impl FormatDef {
+    /// The row of `F`.
+    pub const fn of<F: Format>() -> Self {
+        Self { variant: Variant::of::<F::Params>(F::NAME, F::ABOUT, F::VERSION, &[]), read: read::<F> }
+    }
+}
+
+fn read<F: Format>(job: &Job) -> Result<Graph, StageError> {
+    F::read(&params::from_checked(job.variant)?, job)
+}
+
+/// Every known format.
+pub static FORMATS: &[FormatDef] = &[
+    FormatDef::of::<csbm::Csbm>(),
+    FormatDef::of::<geom_gcn::GeomGcn>(),
+    FormatDef::of::<graphsaint::GraphSaint>(),
+    FormatDef::of::<heterophilous_npz::HeterophilousNpz>(),
+    FormatDef::of::<ogb::Ogb>(),
+    FormatDef::of::<planetoid::Planetoid>(),
+    FormatDef::of::<sparse_npz::SparseNpz>(),
+    FormatDef::of::<tables::Tables>(),
+    FormatDef::of::<wiki_cs::WikiCs>(),
+];

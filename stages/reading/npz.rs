@@ -1,0 +1,431 @@
+//! Reads arrays of an `.npz` file (a zip of `.npy` members) as untrusted input.
+//!
+//! Nothing is allocated because a header says so: members are decoded as a stream, and vectors grow with what has
+//! really been read. A member may hold at most [`MEMBER_LIMIT`] bytes, stored or as what it becomes, whatever it
+//! compresses to. Every error names the file, the member and, where it is about one number, that number's place.
+//!
+//! [`csr`] reads SciPy's compressed sparse rows, [`read_npy`] an array that is a file of its own.
+
+pub mod csr;
+mod header;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use zip::ZipArchive;
+use zip::read::ZipFile;
+
+use self::header::Header;
+use super::source;
+pub use super::watched::MEMBER_LIMIT;
+use super::watched::{MOST_CLASSES, Steps};
+use crate::contract::{Job, StageError};
+
+/// How many bytes of numbers are decoded at once; a multiple of every number's size.
+const CHUNK: usize = 1 << 16;
+
+/// A member that is being decoded.
+type MemberReader<'z> = BufReader<ZipFile<'z, BufReader<File>>>;
+
+/// An open `.npz` file.
+pub struct Npz {
+    path: PathBuf,
+    archive: ZipArchive<BufReader<File>>,
+}
+
+/// An array in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array<T> {
+    /// Its dimensions.
+    pub shape: Vec<usize>,
+    /// Its values.
+    pub values: Vec<T>,
+}
+
+/// What a member must be.
+pub struct Expected<'e> {
+    /// Its name, without `.npy`.
+    pub member: &'e str,
+    /// Its dimensions in words and, where it is known, in numbers.
+    pub dims: &'e [(&'static str, Option<usize>)],
+    /// Which number types it may have.
+    pub numbers: Numbers,
+}
+
+/// The number types that a member may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Numbers {
+    /// Floating point or whole.
+    Real,
+    /// Whole numbers of any width.
+    Whole,
+    /// Truth values, or whole numbers in their place.
+    Truth,
+}
+
+impl Numbers {
+    fn about(self) -> &'static str {
+        match self {
+            Self::Real => "numbers (such as f4 or f8)",
+            Self::Whole => "whole numbers (such as i4 or i8)",
+            Self::Truth => "truth values (bool or u1)",
+        }
+    }
+    fn allow(self, kind: char) -> bool {
+        match kind {
+            'f' => self == Self::Real,
+            'b' => self != Self::Whole,
+            'i' | 'u' => true,
+            _ => false,
+        }
+    }
+}
+
+/// One number of a member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Floating point.
+    Float(f64),
+    /// Whole; every stored type fits.
+    Whole(i128),
+}
+
+impl Number {
+    /// The number, if it is whole and below `bound`.
+    pub fn below(self, bound: u32) -> Option<u32> {
+        let Self::Whole(number) = self else { return None };
+        u32::try_from(number).ok().filter(|n| *n < bound)
+    }
+
+    /// The number as features are stored, if it is finite.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "features are stored as f32")]
+    pub fn finite(self) -> Option<f32> {
+        let value = match self {
+            Self::Float(x) => x as f32,
+            Self::Whole(x) => x as f32,
+        };
+        value.is_finite().then_some(value)
+    }
+
+    /// The class of a node.
+    ///
+    /// # Errors
+    /// When it is not a whole number from 0 to 65535.
+    pub fn class(self, node: usize) -> Result<u32, Misfit> {
+        self.below(MOST_CLASSES).ok_or_else(|| Misfit {
+            at: format!("node {node}"),
+            what: format!("label {self} is not a class, expected 0 to {}", MOST_CLASSES - 1),
+        })
+    }
+
+    /// A feature of a node.
+    ///
+    /// # Errors
+    /// When it is not finite.
+    pub fn feature(self, node: usize, feature: usize) -> Result<f32, Misfit> {
+        self.finite().ok_or_else(|| Misfit {
+            at: format!("node {node}, feature {feature}"),
+            what: format!("`{self}` is not a finite 32-bit number"),
+        })
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Float(x) => write!(f, "{x}"),
+            Self::Whole(x) => write!(f, "{x}"),
+        }
+    }
+}
+
+/// A number that cannot be used: where it stands, and what is wrong with it.
+pub struct Misfit {
+    /// Its place, such as `edge 7`.
+    pub at: String,
+    /// What is wrong, and what was expected.
+    pub what: String,
+}
+
+impl Npz {
+    /// Opens the file and reads its directory.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no zip.
+    pub fn open(path: &Path) -> Result<Self, StageError> {
+        let file = source::open(path)?;
+        match ZipArchive::new(BufReader::new(file)) {
+            Ok(archive) => Ok(Self { path: path.to_owned(), archive }),
+            Err(e) => Err(damaged_zip(path, "an npz file", &e)),
+        }
+    }
+
+    /// Returns whether the file has a member.
+    pub fn has(&self, member: &str) -> bool {
+        self.index(member).is_some()
+    }
+
+    /// An error about a member.
+    pub fn error(&self, member: &str, what: impl Into<String>) -> StageError {
+        StageError::data(format!("{}, member `{member}`", self.path.display()), what)
+    }
+
+    /// Reads a member. `convert` sees every number with its row and column and says what it becomes.
+    ///
+    /// # Errors
+    /// When there is no such member, its type or shape is not as expected, it is damaged, or `convert` refuses.
+    pub fn read<T: Copy>(
+        &mut self,
+        expected: &Expected,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    ) -> Result<Array<T>, StageError> {
+        self.read_member(expected, None, convert)
+    }
+
+    /// Reads a member that may be large: like [`Npz::read`], but it reports progress and can be interrupted.
+    ///
+    /// # Errors
+    /// Those of [`Npz::read`], or [`StageError::Cancelled`].
+    pub fn read_watched<T: Copy>(
+        &mut self,
+        expected: &Expected,
+        job: &Job,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    ) -> Result<Array<T>, StageError> {
+        self.read_member(expected, Some(job), convert)
+    }
+
+    fn read_member<T: Copy>(
+        &mut self,
+        expected: &Expected,
+        job: Option<&Job>,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    ) -> Result<Array<T>, StageError> {
+        let (place, mut reader) = self.member(expected.member)?;
+        array(&place, &mut reader, expected, job, convert)
+    }
+
+    /// Reads a short word, such as the `format` of a sparse matrix.
+    ///
+    /// # Errors
+    /// When there is no such member, or it is not text.
+    pub fn word(&mut self, member: &str) -> Result<String, StageError> {
+        let (place, mut reader) = self.member(member)?;
+        let header = Header::read(&mut reader).map_err(|what| StageError::data(&place, what))?;
+        if !matches!(header.kind, 'S' | 'U') {
+            return Err(StageError::data(place, format!("has type `{}`, expected text", header.descr)));
+        }
+        // Padding and, in wide text, the upper bytes of plain letters are zero.
+        let mut bytes = Vec::new();
+        let read = reader.take(256).read_to_end(&mut bytes);
+        read.map_err(|e| StageError::data(&place, format!("cannot be decoded: {e}")))?;
+        bytes.retain(|b| *b != 0);
+        Ok(bytes.escape_ascii().to_string())
+    }
+
+    /// A member's place in words, and its decoded bytes.
+    fn member(&mut self, member: &str) -> Result<(String, MemberReader<'_>), StageError> {
+        let index = self.index(member).ok_or_else(|| self.missing(member))?;
+        let place = format!("{}, member `{member}`", self.path.display());
+        match self.archive.by_index(index) {
+            Ok(file) => Ok((place, BufReader::new(file))),
+            Err(e) => Err(StageError::data(place, format!("cannot be decoded: {e}"))),
+        }
+    }
+
+    fn index(&self, member: &str) -> Option<usize> {
+        self.archive.index_for_name(&format!("{member}.npy"))
+    }
+
+    fn missing(&self, member: &str) -> StageError {
+        let names: Vec<_> = self.archive.file_names_raw().take(20).map(|n| format!("`{}`", n.escape_ascii())).collect();
+        StageError::Data {
+            place: self.path.display().to_string(),
+            what: format!("has no member `{member}`"),
+            hint: Some(format!("its members are {}", if names.is_empty() { "none".into() } else { names.join(", ") })),
+        }
+    }
+}
+
+/// Reads an array that is a `.npy` file of its own; the member's name in `expected` is not used.
+///
+/// # Errors
+/// Those of [`Npz::read_watched`].
+pub fn read_npy<T: Copy>(
+    path: &Path,
+    expected: &Expected,
+    job: &Job,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+) -> Result<Array<T>, StageError> {
+    let mut reader = BufReader::with_capacity(1 << 16, source::open(path)?);
+    let start = reader.fill_buf().map_err(|e| StageError::data(path.display(), format!("cannot be read: {e}")))?;
+    if !start.starts_with(b"\x93NUMPY") {
+        let other = || StageError::data(path.display(), "is not a NumPy array");
+        return Err(source::foreign(path, "a NumPy array").unwrap_or_else(other));
+    }
+    array(&path.display().to_string(), &mut reader, expected, Some(job), convert)
+}
+
+/// Reads an array to its last byte.
+fn array<T: Copy>(
+    place: &str,
+    reader: &mut impl Read,
+    expected: &Expected,
+    job: Option<&Job>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+) -> Result<Array<T>, StageError> {
+    let damaged = |what: String| StageError::data(place, what);
+    let header = Header::read(reader).map_err(damaged)?;
+    let shape = fitting_shape(&header, expected, size_of::<T>()).map_err(damaged)?;
+    let mut steps = job.map(|job| Steps::new(job, header.len(), expected.member));
+    let values = stream(&header, reader, &shape, &mut steps, convert).map_err(|fault| match fault {
+        Fault::Damaged(what) => damaged(what),
+        Fault::Misfit(m) => StageError::data(format!("{place}, {}", m.at), m.what),
+        Fault::Stopped(error) => error,
+    })?;
+    // Reading on to the end also makes the zip reader compare the checksum.
+    match reader.read(&mut [0; 1]) {
+        Ok(0) => Ok(Array { shape, values }),
+        Ok(_) => Err(damaged("has bytes after its last number".into())),
+        Err(e) => Err(damaged(format!("cannot be decoded: {e}"))),
+    }
+}
+
+/// Says what a file is that should be `expected` (`an npz file`) but is no zip.
+pub fn damaged_zip(path: &Path, expected: &str, error: &zip::result::ZipError) -> StageError {
+    let mut start = Vec::new();
+    let zip = File::open(path).and_then(|f| f.take(2).read_to_end(&mut start)).is_ok() && start == b"PK";
+    let (what, hint) = if zip {
+        (format!("is damaged or cut off: {error}"), Some("download it again".to_owned()))
+    } else {
+        (format!("is not {expected}: {error}"), None)
+    };
+    let other = StageError::Data { place: path.display().to_string(), what, hint };
+    source::foreign(path, expected).unwrap_or(other)
+}
+
+fn fitting_shape(header: &Header, expected: &Expected, size: usize) -> Result<Vec<usize>, String> {
+    if !expected.numbers.allow(header.kind) {
+        return Err(format!("has type `{}`, expected {}", header.descr, expected.numbers.about()));
+    }
+    let wanted = expected.dims.iter().map(|(name, size)| match size {
+        Some(size) => format!("{name} ({size})"),
+        None => (*name).to_owned(),
+    });
+    let misshapen = || {
+        let wanted: Vec<_> = wanted.clone().collect();
+        format!("has shape {:?}, expected {}", header.shape, wanted.join(" × "))
+    };
+    if header.shape.len() != expected.dims.len() {
+        return Err(misshapen());
+    }
+    let mut shape = Vec::new();
+    for (found, (_, size)) in header.shape.iter().zip(expected.dims) {
+        let found = usize::try_from(*found).map_err(|_| misshapen())?;
+        if size.is_some_and(|s| s != found) {
+            return Err(misshapen());
+        }
+        shape.push(found);
+    }
+    let bytes = header.len().saturating_mul(header.size.max(size) as u64);
+    if bytes > MEMBER_LIMIT {
+        return Err(format!("holds {bytes} bytes, expected at most {MEMBER_LIMIT}"));
+    }
+    Ok(shape)
+}
+
+enum Fault {
+    Damaged(String),
+    Misfit(Misfit),
+    Stopped(StageError),
+}
+
+/// Decodes all numbers, whatever their stored type, into row-major order.
+fn stream<T: Copy>(
+    header: &Header,
+    reader: &mut impl Read,
+    shape: &[usize],
+    steps: &mut Option<Steps>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+) -> Result<Vec<T>, Fault> {
+    let source = Source { header, reader, shape };
+    match (header.kind, header.size) {
+        ('f', 4) => source.decode(steps, |b| Number::Float(f32::from_le_bytes(b).into()), convert),
+        ('f', 8) => source.decode(steps, |b| Number::Float(f64::from_le_bytes(b)), convert),
+        ('i', 1) => source.decode(steps, |b| Number::Whole(i8::from_le_bytes(b).into()), convert),
+        ('i', 2) => source.decode(steps, |b| Number::Whole(i16::from_le_bytes(b).into()), convert),
+        ('i', 4) => source.decode(steps, |b| Number::Whole(i32::from_le_bytes(b).into()), convert),
+        ('i', 8) => source.decode(steps, |b| Number::Whole(i64::from_le_bytes(b).into()), convert),
+        ('u' | 'b', 1) => source.decode(steps, |b| Number::Whole(u8::from_le_bytes(b).into()), convert),
+        ('u', 2) => source.decode(steps, |b| Number::Whole(u16::from_le_bytes(b).into()), convert),
+        ('u', 4) => source.decode(steps, |b| Number::Whole(u32::from_le_bytes(b).into()), convert),
+        ('u', 8) => source.decode(steps, |b| Number::Whole(u64::from_le_bytes(b).into()), convert),
+        _ => Err(Fault::Damaged(format!("has type `{}`, which is not supported", header.descr))),
+    }
+}
+
+/// Where numbers come from, once their shape is known to fit.
+struct Source<'s, R> {
+    header: &'s Header,
+    reader: &'s mut R,
+    shape: &'s [usize],
+}
+
+impl<R: Read> Source<'_, R> {
+    fn decode<const N: usize, T: Copy>(
+        self,
+        steps: &mut Option<Steps>,
+        number: impl Fn([u8; N]) -> Number,
+        mut convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    ) -> Result<Vec<T>, Fault> {
+        let (rows, columns) = (self.shape.first().copied().unwrap_or(1), self.shape.get(1).copied().unwrap_or(1));
+        let (total, by_column) = (rows * columns, self.header.by_column);
+        let mut values = Vec::new();
+        let (mut row, mut column) = (0, 0);
+        let mut buffer = vec![0; CHUNK.min(total.saturating_mul(N))];
+        while values.len() < total {
+            let wanted = CHUNK.min((total - values.len()) * N);
+            let (read, error) = fill(self.reader, &mut buffer[..wanted]);
+            let (chunk, _) = buffer[..read].as_chunks::<N>();
+            steps.as_mut().map_or(Ok(()), |steps| steps.add(chunk.len() as u64)).map_err(Fault::Stopped)?;
+            for bytes in chunk {
+                let mut bytes = *bytes;
+                if self.header.big_endian {
+                    bytes.reverse();
+                }
+                values.push(convert(row, column, number(bytes)).map_err(Fault::Misfit)?);
+                let (quick, length, slow) =
+                    if by_column { (&mut row, rows, &mut column) } else { (&mut column, columns, &mut row) };
+                *quick += 1;
+                if *quick == length {
+                    (*quick, *slow) = (0, *slow + 1);
+                }
+            }
+            if read < wanted {
+                let why = error.map_or("unexpected end".into(), |e| e.to_string());
+                return Err(Fault::Damaged(format!("ends or breaks at number {} of {total}: {why}", values.len())));
+            }
+        }
+        if by_column && columns > 1 {
+            let stored = values;
+            values = (0..total).map(|at| stored[at % columns * rows + at / columns]).collect();
+        }
+        Ok(values)
+    }
+}
+
+/// Reads until the buffer is full, the reader ends or it fails.
+fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<io::Error>) {
+    let mut read = 0;
+    while read < buffer.len() {
+        match reader.read(&mut buffer[read..]) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return (read, Some(e)),
+        }
+    }
+    (read, None)
+}
