@@ -13,11 +13,12 @@
 //! bytes whoever rides along, and for any number of threads.
 //!
 //! There are as many batches as threads, each with its thread, which helps the others once its own is done; more where a
-//! batch would not fit the cache or the memory: the widest activations of a batch stay below `ACTIVATIONS` bytes.
+//! batch would not fit the cache or the memory: the largest activation of a batch, which the model declares, stays below
+//! `ACTIVATIONS` bytes.
 //!
-//! On a card there is one batch, or as few as keep below `ACTIVATIONS_ON_CARD` bytes, one after the other. Everything
-//! stays there but one read an epoch: losses and scores of all lanes. Masks are others than those of the processor, and a
-//! split's result has the same bytes in the same batch, not whoever rides along: cuBLAS chooses its kernels by shape.
+//! On a GPU there is one batch, or as few as stay below `ACTIVATIONS_ON_GPU` bytes, one after the other. Everything stays
+//! there but one read per epoch: losses and scores of all lanes. Masks differ from those of the CPU, and a split's result
+//! has the same bytes in the same batch, not in any batch: cuBLAS chooses its kernels by shape.
 
 mod batch;
 #[cfg(test)]
@@ -32,16 +33,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::params::nearest_help;
 use crate::contract::{Choice, Job, Kind, Progress, Slot, Stage, StageError};
-use crate::kinds::{Epoch, Nodes, Operator, Part, Spectrum, Splits, Trained, TrainedSplit};
-use crate::models::{self, GraphView, MODELS, ModelDef, Weights};
+use crate::kinds::{Epoch, Part, Splits, Trained, TrainedSplit};
+use crate::models::{self, GraphParts, GraphView, MODELS, ModelDef};
 use batch::Batch;
 
-/// Bytes that the widest activations of a batch may take, nodes × widest layer × lanes. Larger blocks are no faster, since
-/// wide layers are computed lane by lane, and the system's allocator would hand them back after every step.
+/// Bytes that the largest activation of a batch may take. Larger blocks are no faster, since wide layers are computed lane
+/// by lane, and the system's allocator would hand them back after every step.
 const ACTIVATIONS: usize = 24 << 20;
-/// The same on a card, which is the faster the more lanes there are. A pass keeps about ten tensors of that size, so all of
-/// it fits cards of 8 GB, and ten splits of most graphs are one batch.
-const ACTIVATIONS_ON_CARD: usize = 512 << 20;
+/// The same on a GPU, which is the faster the more lanes there are. A pass keeps about ten tensors of that size, so all of
+/// it fits a GPU of 8 GB, and ten splits of most graphs are one batch.
+const ACTIVATIONS_ON_GPU: usize = 512 << 20;
 /// Epochs between progress reports.
 const REPORT_EVERY: usize = 10;
 
@@ -91,6 +92,10 @@ pub struct Params {
     /// Which epoch is kept.
     #[serde(default)]
     pub select: Select,
+    /// Whether activations inside the model are stored with the logits, for models that name some.
+    // Not in the key unless it is asked for: results without it stay what they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_hidden: bool,
 }
 
 mod default {
@@ -128,6 +133,7 @@ impl Stage for Train {
         Slot::one("nodes", Kind("nodes")),
         Slot::one("splits", Kind("splits")),
         Slot::optional("spectrum", Kind("spectrum")),
+        Slot::optional("second-operator", Kind("operator")),
     ];
     const CHOICE: Option<Choice> = Some(Choice { param: "model", rows: models::variants });
     const ON_DEVICE: bool = true;
@@ -135,8 +141,15 @@ impl Stage for Train {
     type Output = Trained;
 
     fn run(params: &Params, job: &Job) -> Result<Trained, StageError> {
-        let spectrum: Option<Spectrum> = job.optional("spectrum")?;
-        train(params, &job.input("operator")?, &job.input("nodes")?, &job.input("splits")?, spectrum.as_ref(), job)
+        let (operator, nodes, splits) = (job.input("operator")?, job.input("nodes")?, job.input("splits")?);
+        let (spectrum, second_operator) = (job.optional("spectrum")?, job.optional("second-operator")?);
+        let parts = GraphParts {
+            operator: &operator,
+            nodes: &nodes,
+            spectrum: spectrum.as_ref(),
+            second_operator: second_operator.as_ref(),
+        };
+        train(params, parts, &splits, job)
     }
 }
 
@@ -153,29 +166,9 @@ struct Run<'a> {
     first_failed: AtomicUsize,
 }
 
-fn train(
-    params: &Params,
-    operator: &Operator,
-    nodes: &Nodes,
-    splits: &Splits,
-    spectrum: Option<&Spectrum>,
-    job: &Job,
-) -> Result<Trained, StageError> {
-    check_splits(nodes.len(), splits)?;
-    let model = find(&params.model)?;
-    let data = GraphView::on(job.device.open()?, operator, nodes, spectrum, DType::F32)?;
-    let classes = data.classes;
-    let run = Run {
-        params,
-        model,
-        data,
-        labels: &nodes.labels,
-        splits,
-        job,
-        epochs_done: AtomicU64::new(0),
-        first_failed: AtomicUsize::new(usize::MAX),
-    };
-    Ok(Trained { nodes: nodes.len(), classes, splits: run.all_splits()? })
+fn train(params: &Params, parts: GraphParts, splits: &Splits, job: &Job) -> Result<Trained, StageError> {
+    let run = Run::new(params, parts, splits, job)?;
+    Ok(Trained { nodes: parts.nodes.len(), classes: parts.nodes.classes, splits: run.all_splits()? })
 }
 
 fn find(name: &str) -> Result<&'static ModelDef, StageError> {
@@ -193,7 +186,7 @@ fn check_splits(nodes: usize, splits: &Splits) -> Result<(), StageError> {
         if row.len() != nodes {
             return Err(StageError::unusable(
                 format!("split `{i}` is of `{}` nodes, the graph has `{nodes}`", row.len()),
-                "wire `splits` to a `split` of the same graph that is wired to `graph`",
+                "wire `splits` to a `split` of the same graph that is wired to `nodes`",
             ));
         }
         for (part, name) in [(Part::Train, "training"), (Part::Val, "validation")] {
@@ -208,15 +201,36 @@ fn check_splits(nodes: usize, splits: &Splits) -> Result<(), StageError> {
     Ok(())
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(
+        params: &'a Params,
+        parts: GraphParts<'a>,
+        splits: &'a Splits,
+        job: &'a Job<'a>,
+    ) -> Result<Self, StageError> {
+        check_splits(parts.nodes.len(), splits)?;
+        let model = find(&params.model)?;
+        if params.keep_hidden && model.hidden.is_empty() {
+            return Err(StageError::unusable(
+                format!("`{}` names no activations that `keep-hidden` could keep", params.model),
+                "leave `keep-hidden` out for this model",
+            ));
+        }
+        Ok(Self {
+            params,
+            model,
+            data: GraphView::new(parts, DType::F32, job.device.open()?)?,
+            labels: &parts.nodes.labels,
+            splits,
+            job,
+            epochs_done: AtomicU64::new(0),
+            first_failed: AtomicUsize::new(usize::MAX),
+        })
+    }
+
     fn all_splits(&self) -> Result<Vec<TrainedSplit>, StageError> {
-        let threads = self.job.threads.max(1);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|e| StageError::Unusable { what: format!("cannot start `{threads}` threads: {e}"), hint: None })?;
-        // A card takes one batch after the other: each fills it.
-        let workers = if self.data.device().is_cpu() { threads } else { 1 };
+        // A GPU takes one batch after the other: each fills it.
+        let workers = if self.data.device().is_cpu() { self.job.threads.max(1) } else { 1 };
         let batches = batches(self.splits.len(), workers, self.largest_batch()?);
         let (next, interrupted) = (AtomicUsize::new(0), AtomicBool::new(false));
         let finished = Mutex::new(Vec::new());
@@ -228,22 +242,19 @@ impl Run<'_> {
                 finished.lock().unwrap_or_else(PoisonError::into_inner).push(result);
             }
         };
-        // One pool: a thread whose batches are done takes over parts of the products of the others.
-        pool.scope(|scope| (0..workers.min(batches.len())).for_each(|_| scope.spawn(|_| work())));
+        // In the pool that the stage runs in: a thread whose batches are done takes over parts of the others' products.
+        rayon::scope(|scope| (0..workers.min(batches.len())).for_each(|_| scope.spawn(|_| work())));
         let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut splits: Vec<_> = finished.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
         splits.sort_by_key(|(split, _)| *split);
         splits.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Returns how many lanes a batch may have, by the width of the model's layers: known from a build without lanes.
+    /// Returns how many lanes a batch may have, by the largest activation that the model declares.
     fn largest_batch(&self) -> Result<usize, StageError> {
-        let mut weights = Weights::new(&mut [], self.data.dtype(), self.data.device().clone());
-        self.model.build(self.job.variant, &self.data, &mut weights)?;
-        let widths = weights.into_named().into_iter().filter_map(|w| w.param.tensor().dims().last().copied());
-        let widest = widths.max().unwrap_or(1).max(self.data.classes);
-        let room = if self.data.device().is_cpu() { ACTIVATIONS } else { ACTIVATIONS_ON_CARD };
-        Ok((room / (self.data.nodes * widest * self.data.dtype().size_in_bytes()).max(1)).max(1))
+        let lane = self.model.widest(self.job.variant, &self.data)? * self.data.dtype().size_in_bytes();
+        let room = if self.data.device().is_cpu() { ACTIVATIONS } else { ACTIVATIONS_ON_GPU };
+        Ok((room / lane.max(1)).max(1))
     }
 
     /// Tells how far a batch has come: the last epochs of its lanes.

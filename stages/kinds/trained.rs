@@ -31,6 +31,8 @@ pub struct TrainedSplit {
     pub logits: Vec<f32>,
     /// Weights of the chosen epoch by name.
     pub weights: BTreeMap<String, Weight>,
+    /// Activations inside the model at the chosen epoch in evaluation mode, nodes × columns, if they were asked for.
+    pub hidden: BTreeMap<String, Weight>,
     /// Every epoch that ran. Written for people; not read back.
     pub history: Vec<Epoch>,
 }
@@ -66,15 +68,21 @@ impl Artifact for Trained {
 
     fn save(&self, dir: &Path) -> Result<(), ArtifactError> {
         let mut logits = TensorFile::default();
-        let mut weights = TensorFile::default();
+        let (mut weights, mut hidden) = (TensorFile::default(), TensorFile::default());
         for (i, split) in self.splits.iter().enumerate() {
             logits.add(format!("{i}"), &[self.nodes, self.classes], &split.logits);
             for (name, (shape, values)) in &split.weights {
                 weights.add(format!("{i}/{name}"), shape, values);
             }
+            for (name, (shape, values)) in &split.hidden {
+                hidden.add(format!("{i}/{name}"), shape, values);
+            }
         }
         logits.write(&dir.join("logits.safetensors"))?;
         weights.write(&dir.join("weights.safetensors"))?;
+        if self.splits.iter().any(|split| !split.hidden.is_empty()) {
+            hidden.write(&dir.join("hidden.safetensors"))?;
+        }
         let path = dir.join("history.parquet");
         let mut history = self.history().map_err(|e| ArtifactError::malformed(&path, format!("a frame ({e})")))?;
         write_frame(&path, &mut history)?;
@@ -94,24 +102,32 @@ impl Artifact for Trained {
         let facts: Facts = read_json(&dir.join("facts.json"))?;
         let logits = TensorsRead::open(&dir.join("logits.safetensors"))?;
         let weights = TensorsRead::open(&dir.join("weights.safetensors"))?;
-        let names = weights.names()?;
+        let hidden = dir.join("hidden.safetensors");
+        let hidden = hidden.exists().then(|| TensorsRead::open(&hidden)).transpose()?;
         let mut splits = Vec::new();
         for i in 0..facts.splits {
             let ([nodes, classes], values) = logits.shaped::<f32, 2>(&format!("{i}"))?;
             if (nodes, classes) != (facts.nodes, facts.classes) {
                 return Err(logits.malformed("logits of every node and class"));
             }
-            let prefix = format!("{i}/");
-            let of_split: Result<BTreeMap<_, _>, _> = names
-                .iter()
-                .filter_map(|n| n.strip_prefix(&prefix))
-                .map(|n| weights.get::<f32>(&format!("{prefix}{n}")).map(|w| (n.to_owned(), w)))
-                .collect();
-            let best_epoch = facts.best_epoch.get(i).copied().unwrap_or(0);
-            splits.push(TrainedSplit { best_epoch, logits: values, weights: of_split?, history: Vec::new() });
+            splits.push(TrainedSplit {
+                best_epoch: facts.best_epoch.get(i).copied().unwrap_or(0),
+                logits: values,
+                weights: of_split(&weights, i)?,
+                hidden: hidden.as_ref().map_or(Ok(BTreeMap::new()), |hidden| of_split(hidden, i))?,
+                history: Vec::new(),
+            });
         }
         Ok(Self { nodes: facts.nodes, classes: facts.classes, splits })
     }
+}
+
+/// The tensors of one split, by name.
+fn of_split(tensors: &TensorsRead, split: usize) -> Result<BTreeMap<String, Weight>, ArtifactError> {
+    let prefix = format!("{split}/");
+    let names = tensors.names()?;
+    let names = names.iter().filter_map(|name| name.strip_prefix(&prefix));
+    names.map(|name| tensors.get::<f32>(&format!("{prefix}{name}")).map(|w| (name.to_owned(), w))).collect()
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Init, Perceptron, Scheme};
-use super::ops::{self, Basis, Wide};
-use super::{Build, GraphView, Model, Pass, Weights};
+use super::ops::Basis;
+use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
 use crate::contract::StageError;
 
 /// Parameters of `appnp`.
@@ -55,6 +55,7 @@ impl Build for Appnp {
     const NAME: &'static str = "appnp";
     const ABOUT: &'static str = "Perceptron propagated by personalised PageRank";
     const VERSION: u32 = 1;
+    const HIDDEN: &'static [&'static str] = &["network"];
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
@@ -62,12 +63,18 @@ impl Build for Appnp {
         let restart = Init { scheme: Scheme::Ppr, alpha: params.alpha, weights: None };
         Ok(Self { net, coefficients: weights.constant(&restart.fixed(params.order))? })
     }
+
+    fn widest(params: &Params, graph: &GraphView) -> usize {
+        Perceptron::widest(graph, Some(params.hidden))
+    }
 }
 
 impl Model for Appnp {
-    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
-        let h = self.net.forward(graph, pass)?;
-        ops::polynomial(&graph.operator, Basis::Powers, &pass.constant(&self.coefficients)?, &h)
+    fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
+        let h = self.net.forward(x, pass)?;
+        let coefficients = self.coefficients.repeat((h.lanes(), 1))?;
+        let logits = h.polynomial(&graph.operator, Basis::Powers, &coefficients)?;
+        Ok(Output::from(logits).with_hidden("network", &h))
     }
 }
 
@@ -85,7 +92,7 @@ mod tests {
         for (order, alpha) in [(10, 0.1), (4, 0.5), (1, 0.9), (3, 0.0), (3, 1.0), (0, 0.3)] {
             let built = testing::build::<Appnp>(&Params { order, alpha, ..Params::default() }, &graph, 2);
             let logits = built.eval(&graph);
-            let h = testing::evaluated(|pass| built.model.net.forward(&graph, pass), 2);
+            let h = testing::evaluated(&graph, |x, pass| built.model.net.forward(x, pass), 2);
             for lane in 0..2 {
                 let h = h.get(lane).unwrap();
                 let step =

@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Perceptron, to_chebyshev};
-use super::ops::{self, Basis, Wide};
-use super::{Build, GraphView, Model, Param, Pass, Weights};
+use super::ops::{AsTensor, Basis};
+use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
 use crate::contract::StageError;
 use crate::optim::{Decay, Rate, Rule};
 
@@ -62,6 +62,7 @@ impl Build for BernNet {
     const NAME: &'static str = "bernnet";
     const ABOUT: &'static str = "Perceptron filtered by trained Bernstein polynomials of the Laplacian";
     const VERSION: u32 = 1;
+    const HIDDEN: &'static [&'static str] = &["network"];
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
@@ -80,15 +81,21 @@ impl Build for BernNet {
         let bernstein = Tensor::from_vec(to_chebyshev(params.order).concat(), (count, count), &Device::Cpu)?;
         Ok(Self { net, theta, bernstein: bernstein.to_device(weights.device())?, dprate: params.dprate })
     }
+
+    fn widest(params: &Params, graph: &GraphView) -> usize {
+        Perceptron::widest(graph, Some(params.hidden))
+    }
 }
 
 impl Model for BernNet {
-    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
-        let h = self.net.forward(graph, pass)?;
-        let h = pass.drop(&h, self.dprate, "dropout/propagated")?;
+    fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
+        let h = self.net.forward(x, pass)?;
+        let dropped = h.dropout(pass.dropout(self.dprate, "dropout/propagated"))?;
         // A few numbers, in double precision: large terms of opposite signs may meet here.
         let coefficients = self.theta.tensor().relu()?.to_dtype(DType::F64)?.matmul(&self.bernstein)?;
-        ops::polynomial(&graph.operator, Basis::Chebyshev, &coefficients.to_dtype(graph.dtype())?, &h)
+        let coefficients = coefficients.to_dtype(graph.dtype())?;
+        let logits = dropped.polynomial(&graph.operator, Basis::Chebyshev, &coefficients)?;
+        Ok(Output::from(logits).with_hidden("network", &h))
     }
 }
 
@@ -109,7 +116,7 @@ mod tests {
 
     /// H, which is filtered.
     fn network(built: &Built<BernNet>, graph: &GraphView) -> Tensor {
-        testing::evaluated(|pass| built.model.net.forward(graph, pass), 2)
+        testing::evaluated(graph, |x, pass| built.model.net.forward(x, pass), 2)
     }
 
     /// A·Z of every lane.
@@ -171,8 +178,8 @@ mod tests {
     fn the_filter_has_a_rate_of_its_own_and_no_decay() {
         let built = build(&Params { bern_lr: 0.03, ..Params::default() }, &testing::view_for("bernnet", DType::F32));
         let theta = built.weights.iter().find(|w| w.name == "theta").unwrap();
-        assert_eq!(theta.rule, Rule { rate: Rate::Own(0.03), decay: Decay::Off });
-        assert!(built.weights.iter().filter(|w| w.name != "theta").all(|w| w.rule == Rule::decayed()));
+        assert_eq!(theta.rule().unwrap(), Rule { rate: Rate::Own(0.03), decay: Decay::Off });
+        assert!(built.weights.iter().filter(|w| w.name != "theta").all(|w| w.rule() == Some(Rule::decayed())));
     }
 
     #[test]

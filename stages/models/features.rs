@@ -1,7 +1,11 @@
 //! The features as models see them: fixed, dense or sparse as their data set is.
 
-use candle_core::{DType, Result, Tensor};
+use std::sync::Arc;
 
+use candle_core::backend::BackendStorage;
+use candle_core::{CpuStorage, DType, Result, Tensor};
+
+use super::ops::Tape;
 use crate::kinds::Features;
 use crate::math::sparse_product::TwoSided;
 use crate::tensor::slices::{self, Element, by_float};
@@ -10,17 +14,48 @@ use crate::tensor::slices::{self, Element, by_float};
 pub struct FeatureView {
     rows: usize,
     columns: usize,
-    dtype: DType,
     /// Where the values of sparse features stand; dense ones have all.
     pattern: Option<TwoSided>,
-    single: Vec<f32>,
-    /// The same values in double precision, if that is what is computed in.
-    double: Vec<f64>,
+    /// Stored values in the type that is computed in.
+    values: CpuStorage,
     #[cfg(feature = "cuda")]
     uploaded: std::sync::OnceLock<crate::tensor::cuda::Features>,
 }
 
+/// X as one pass reads it: what starts the tape of the pass.
+#[derive(Clone)]
+pub struct Input {
+    features: Arc<FeatureView>,
+    tape: Tape,
+}
+
+impl Input {
+    /// Reads features in the pass of a tape.
+    pub fn new(features: &Arc<FeatureView>, tape: &Tape) -> Self {
+        Self { features: features.clone(), tape: tape.clone() }
+    }
+
+    pub(super) fn features(&self) -> &Arc<FeatureView> {
+        &self.features
+    }
+
+    pub(super) fn tape(&self) -> &Tape {
+        &self.tape
+    }
+
+    /// Returns the number of stored values, which is that of the entries of a mask.
+    pub fn stored(&self) -> usize {
+        self.features.stored()
+    }
+
+    /// Returns the number of rows: nodes.
+    pub fn rows(&self) -> usize {
+        self.features.rows
+    }
+}
+
 /// Features in one of the two float types.
+#[derive(Clone, Copy)]
 pub(crate) enum Stored<'a, T> {
     /// Every value is stored, by rows.
     Dense(&'a [T]),
@@ -43,30 +78,28 @@ impl FeatureView {
             Features::Dense(m) => (None, &m.data),
             Features::Sparse(s) => (Some(TwoSided::new(s)), &s.values),
         };
-        let (single, double) = match dtype {
-            DType::F32 => (values.clone(), Vec::new()),
-            DType::F64 => (Vec::new(), values.iter().map(|v| f64::from(*v)).collect()),
+        let values = match dtype {
+            DType::F32 => CpuStorage::F32(values.clone()),
+            DType::F64 => CpuStorage::F64(values.iter().map(|v| f64::from(*v)).collect()),
             _ => return slices::float_only("a view of features"),
         };
         Ok(Self {
             rows: features.rows(),
             columns: features.cols(),
-            dtype,
             pattern,
-            single,
-            double,
+            values,
             #[cfg(feature = "cuda")]
             uploaded: std::sync::OnceLock::new(),
         })
     }
 
-    /// Returns the features on the card where they are used.
+    /// Returns the features on the GPU where they are used.
     #[cfg(feature = "cuda")]
-    pub(crate) fn on_card(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Features> {
+    pub(crate) fn on_gpu(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Features> {
         use crate::tensor::cuda;
         cuda::once(&self.uploaded, || {
             let device = device.as_cuda_device()?;
-            match self.stored_as::<f32>() {
+            match self.stored_as::<f32>()? {
                 Stored::Dense(values) => cuda::Features::dense(device, values, self.columns),
                 Stored::Sparse { pattern, values } => {
                     let rows = pattern.by_rows();
@@ -88,23 +121,22 @@ impl FeatureView {
         self.columns
     }
 
-    /// Returns the number of stored values, which is that of the entries of a mask.
-    pub fn stored(&self) -> usize {
-        self.single.len().max(self.double.len())
+    fn stored(&self) -> usize {
+        self.pattern.as_ref().map_or(self.rows * self.columns, |pattern| pattern.by_rows().indices.len())
     }
 
     /// Returns the type of the values.
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.values.dtype()
     }
 
     /// Returns the values in the type that the view was made for.
-    pub(crate) fn stored_as<T: Element>(&self) -> Stored<'_, T> {
-        let values = T::pick(&self.single, &self.double);
-        match &self.pattern {
+    pub(crate) fn stored_as<T: Element>(&self) -> Result<Stored<'_, T>> {
+        let values = T::cpu_storage_as_slice(&self.values)?;
+        Ok(match &self.pattern {
             Some(pattern) => Stored::Sparse { pattern, values },
             None => Stored::Dense(values),
-        }
+        })
     }
 
     /// Returns all entries, zeros too: nodes × features. Sparse features may be large so.
@@ -112,8 +144,8 @@ impl FeatureView {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn to_dense(&self) -> Result<Tensor> {
-        by_float!(self.dtype, "a view of features", T => {
-            let full = match self.stored_as::<T>() {
+        by_float!(self.dtype(), "a view of features", T => {
+            let full = match self.stored_as::<T>()? {
                 Stored::Dense(values) => values.to_vec(),
                 Stored::Sparse { pattern, values } => {
                     let mut full = vec![T::default(); self.rows * self.columns];

@@ -13,8 +13,7 @@ use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ops::{self, LayerWeights, Wide};
-use super::{Build, GraphView, Model, Param, Pass, Weights};
+use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
 use crate::contract::StageError;
 use crate::optim::Rule;
 
@@ -57,6 +56,7 @@ impl Build for Gcn {
     const NAME: &'static str = "gcn";
     const ABOUT: &'static str = "Two graph convolutions with dropout between them";
     const VERSION: u32 = 1;
+    const HIDDEN: &'static [&'static str] = &["hidden"];
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
@@ -70,15 +70,19 @@ impl Build for Gcn {
         let second = convolution(["conv2.weight", "conv2.bias", "init/conv2"], params.hidden, graph.classes)?;
         Ok(Self { first, second, dropout: params.dropout })
     }
+
+    fn widest(params: &Params, graph: &GraphView) -> usize {
+        graph.nodes * params.hidden.max(graph.classes)
+    }
 }
 
 impl Model for Gcn {
-    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
-        let xw = pass.layer(&graph.features, LayerWeights { weight: self.first.weight.tensor(), bias: None }, None)?;
-        let h = ops::shift(&ops::propagate(&graph.operator, &xw)?, &self.first.bias.tensor())?;
-        let h = pass.rectify(&h, self.dropout, "dropout/hidden")?;
-        let hw = ops::product(&h, &self.second.weight.tensor())?;
-        ops::shift(&ops::propagate(&graph.operator, &hw)?, &self.second.bias.tensor())
+    fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
+        let (a, Self { first, second, dropout }) = (&graph.operator, self);
+        let h = x.times(&first.weight)?.propagate(a)?.plus_bias(&first.bias)?;
+        let h = h.relu_dropout(pass.dropout(*dropout, "dropout/hidden"))?;
+        let logits = h.times(&second.weight)?.propagate(a)?.plus_bias(&second.bias)?;
+        Ok(Output::from(logits).with_hidden("hidden", &h))
     }
 }
 
@@ -87,6 +91,7 @@ mod tests {
     use candle_core::{DType, Tensor};
 
     use super::*;
+    use crate::models::ops::AsTensor;
     use crate::models::testing::{self, flat};
 
     #[test]

@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Init, Perceptron, Scheme};
-use super::ops::{self, Basis, Wide};
-use super::{Build, GraphView, Model, Param, Pass, Weights};
+use super::ops::Basis;
+use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
 use crate::contract::StageError;
 use crate::contract::params::Problem;
 
@@ -74,6 +74,7 @@ impl Build for GprGnn {
     const NAME: &'static str = "gpr-gnn";
     const ABOUT: &'static str = "Perceptron propagated by one trained polynomial of the operator";
     const VERSION: u32 = 2;
+    const HIDDEN: &'static [&'static str] = &["network"];
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
@@ -81,13 +82,18 @@ impl Build for GprGnn {
         let gamma = params.start().vector("gamma", params.order, "init/gamma", weights)?;
         Ok(Self { net, gamma, dprate: params.dprate })
     }
+
+    fn widest(params: &Params, graph: &GraphView) -> usize {
+        Perceptron::widest(graph, Some(params.hidden))
+    }
 }
 
 impl Model for GprGnn {
-    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
-        let h = self.net.forward(graph, pass)?;
-        let h = pass.drop(&h, self.dprate, "dropout/propagated")?;
-        ops::polynomial(&graph.operator, Basis::Powers, &self.gamma.tensor(), &h)
+    fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
+        let h = self.net.forward(x, pass)?;
+        let dropped = h.dropout(pass.dropout(self.dprate, "dropout/propagated"))?;
+        let logits = dropped.polynomial(&graph.operator, Basis::Powers, &self.gamma)?;
+        Ok(Output::from(logits).with_hidden("network", &h))
     }
 }
 
@@ -127,7 +133,7 @@ mod tests {
     #[test]
     fn coefficients_are_not_decayed() {
         let built = testing::build::<GprGnn>(&Params::default(), &testing::view(DType::F32), 1);
-        let rules: Vec<_> = built.weights.iter().map(|w| w.rule).collect();
+        let rules: Vec<_> = built.weights.iter().filter_map(|w| w.rule()).collect();
         assert_eq!(rules, [[Rule::decayed(); 4].as_slice(), &[Rule::free()]].concat());
     }
 

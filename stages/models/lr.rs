@@ -8,8 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Linear, Names};
-use super::ops::Wide;
-use super::{Build, GraphView, Model, Pass, Weights};
+use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
 use crate::contract::StageError;
 
 /// Parameters of `lr`.
@@ -46,11 +45,15 @@ impl Build for Lr {
         let layer = Linear::new(names, graph.features.columns(), graph.classes, weights)?;
         Ok(Self { layer, dropout: params.dropout })
     }
+
+    fn widest(_: &Params, graph: &GraphView) -> usize {
+        graph.nodes * graph.classes
+    }
 }
 
 impl Model for Lr {
-    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
-        self.layer.forward_features(graph, pass, self.dropout, "dropout/features")
+    fn forward(&self, _: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
+        Ok(x.layer(&self.layer, pass.dropout(self.dropout, "dropout/features"))?.into())
     }
 }
 

@@ -9,8 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Perceptron;
-use super::ops::Wide;
-use super::{Build, GraphView, Model, Pass, Weights};
+use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
 use crate::contract::StageError;
 
 /// Parameters of `mlp`.
@@ -47,11 +46,15 @@ impl Build for Mlp {
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         Ok(Self { net: Perceptron::new(graph, Some(params.hidden), params.dropout, weights)? })
     }
+
+    fn widest(params: &Params, graph: &GraphView) -> usize {
+        Perceptron::widest(graph, Some(params.hidden))
+    }
 }
 
 impl Model for Mlp {
-    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
-        self.net.forward(graph, pass)
+    fn forward(&self, _: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
+        Ok(self.net.forward(x, pass)?.into())
     }
 }
 

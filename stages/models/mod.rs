@@ -9,33 +9,33 @@ pub mod blocks;
 mod features;
 mod gcn;
 mod gpr_gnn;
-mod lanes;
+mod graph_view;
 mod lr;
 mod mlp;
 mod model;
 pub mod ops;
 mod pass;
 mod pp_gnn;
+mod streams;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
-mod tests;
-mod view;
+pub(crate) mod tests;
 mod weights;
 
 pub use appnp::Appnp;
 pub use bernnet::BernNet;
-pub use features::FeatureView;
+pub use features::{FeatureView, Input};
 pub use gcn::Gcn;
 pub use gpr_gnn::GprGnn;
-pub use lanes::Lanes;
+pub use graph_view::{GraphParts, GraphView, SpectrumView};
 pub use lr::Lr;
 pub use mlp::Mlp;
-pub use model::{Build, Model, ModelDef};
-pub use pass::{Pass, Sides, Streams};
+pub use model::{Build, Model, ModelDef, Output};
+pub use pass::{Dropout, Pass};
 pub use pp_gnn::PpGnn;
-pub use view::{GraphView, SpectrumView};
-pub use weights::{Named, Param, Weights};
+pub use streams::{BatchStreams, Streams};
+pub use weights::{Changed, Named, Param, State, Weights};
 
 /// Every model, in the order that `ppgnn list` shows them.
 pub static MODELS: &[ModelDef] = &[

@@ -3,23 +3,22 @@
 use candle_core::{Result, Tensor};
 use serde_json::Value;
 
-use super::ops::Wide;
-use super::{GraphView, Pass, Weights};
+use super::ops::Sided;
+use super::{GraphView, Input, Pass, Weights};
 use crate::contract::StageError;
 use crate::contract::params::{self, Params, Variant};
 
 /// A network with its weights, for all lanes of a batch at once.
 ///
 /// A lane is one split (and seed) of one configuration. Every tensor has the lanes first; a model never mixes them and
-/// reads like the formula of one lane. What flows through it is a [`Wide`]: the training side and, in the same pass, the
+/// reads like the formula of one lane. What flows through it is a [`Sided`]: the training side and, in the same pass, the
 /// evaluation of the same weights.
 ///
 /// ```
 /// use candle_core::Result;
 /// use ppgnn_stages::contract::StageError;
 /// use ppgnn_stages::models::blocks::{Linear, Names};
-/// use ppgnn_stages::models::ops::Wide;
-/// use ppgnn_stages::models::{Build, GraphView, Model, ModelDef, Pass, Weights};
+/// use ppgnn_stages::models::{Build, GraphView, Input, Model, ModelDef, Output, Pass, Weights};
 /// use schemars::JsonSchema;
 /// use serde::{Deserialize, Serialize};
 ///
@@ -41,28 +40,56 @@ use crate::contract::params::{self, Params, Variant};
 ///         let names = Names { weight: "lin.weight", bias: "lin.bias", stream: "init/lin" };
 ///         Ok(Self(Linear::new(names, graph.features.columns(), graph.classes, weights)?))
 ///     }
+///     fn widest(_: &Params, graph: &GraphView) -> usize {
+///         graph.nodes * graph.classes
+///     }
 /// }
 ///
 /// impl Model for Logistic {
-///     fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
-///         self.0.forward_features(graph, pass, 0.5, "dropout/features")
+///     fn forward(&self, _: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
+///         Ok(x.layer(&self.0, pass.dropout(0.5, "dropout/features"))?.into())
 ///     }
 /// }
 /// assert_eq!(ModelDef::of::<Logistic>().variant.name, "logistic");
 /// ```
 pub trait Model {
-    /// Returns the logits, lanes × nodes × classes.
+    /// Computes the logits from a graph and its features `x`.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide>;
+    fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output>;
+}
 
-    /// Returns a term of every lane that is added to its training loss, if the model has one: lanes.
-    ///
-    /// # Errors
-    /// When the tensor library refuses an operation.
-    fn penalty(&self) -> Result<Option<Tensor>> {
-        Ok(None)
+/// What a pass through a model gives.
+pub struct Output {
+    /// lanes × nodes × classes.
+    pub logits: Sided,
+    /// What the model adds to the training loss of every lane: lanes. Made of weights by candle's operations, or of
+    /// activations by ours.
+    pub term: Option<Tensor>,
+    /// Activations inside the model that can be kept with the logits: those that [`Build::HIDDEN`] names.
+    pub hidden: Vec<(&'static str, Sided)>,
+}
+
+impl From<Sided> for Output {
+    fn from(logits: Sided) -> Self {
+        Self { logits, term: None, hidden: Vec::new() }
+    }
+}
+
+impl Output {
+    /// Adds a term to the training loss; the model has one at most.
+    #[must_use]
+    pub fn with_term(mut self, term: Option<Tensor>) -> Self {
+        self.term = term;
+        self
+    }
+
+    /// Names an activation.
+    #[must_use]
+    pub fn with_hidden(mut self, name: &'static str, activation: &Sided) -> Self {
+        self.hidden.push((name, activation.clone()));
+        self
     }
 }
 
@@ -76,6 +103,8 @@ pub trait Build: Model + Sized + 'static {
     const VERSION: u32;
     /// The optional inputs of `train` that the model needs.
     const NEEDS: &'static [&'static str] = &[];
+    /// The activations that [`Output::hidden`] has in every pass, by name.
+    const HIDDEN: &'static [&'static str] = &[];
     /// Parameters as written by a person.
     type Params: Params;
 
@@ -84,6 +113,10 @@ pub trait Build: Model + Sized + 'static {
     /// # Errors
     /// [`StageError::Unusable`] when the parameters do not fit the graph.
     fn build(params: &Self::Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError>;
+
+    /// Returns how many values the largest activation of one lane has, such as nodes × hidden, or edges × heads. How many
+    /// lanes fit into a batch follows from it.
+    fn widest(params: &Self::Params, graph: &GraphView) -> usize;
 }
 
 type BuildFn = fn(&Value, &GraphView, &mut Weights) -> std::result::Result<Box<dyn Model>, StageError>;
@@ -93,13 +126,21 @@ type BuildFn = fn(&Value, &GraphView, &mut Weights) -> std::result::Result<Box<d
 pub struct ModelDef {
     /// Name, version, parameters and needed inputs.
     pub variant: Variant,
+    /// The activations that can be kept, by name.
+    pub hidden: &'static [&'static str],
     build: BuildFn,
+    widest: fn(&Value, &GraphView) -> std::result::Result<usize, StageError>,
 }
 
 impl ModelDef {
     /// The row of `M`.
     pub const fn of<M: Build>() -> Self {
-        Self { variant: Variant::of::<M::Params>(M::NAME, M::ABOUT, M::VERSION, M::NEEDS), build: build_boxed::<M> }
+        Self {
+            variant: Variant::of::<M::Params>(M::NAME, M::ABOUT, M::VERSION, M::NEEDS),
+            hidden: M::HIDDEN,
+            build: build_boxed::<M>,
+            widest: |params, graph| Ok(M::widest(&params::from_checked(params)?, graph)),
+        }
     }
 
     /// Builds the model from checked parameters.
@@ -113,6 +154,14 @@ impl ModelDef {
         weights: &mut Weights,
     ) -> std::result::Result<Box<dyn Model>, StageError> {
         (self.build)(params, graph, weights)
+    }
+
+    /// Returns how many values the largest activation of one lane has; see [`Build::widest`].
+    ///
+    /// # Errors
+    /// Only if the parameters were not checked.
+    pub fn widest(&self, params: &Value, graph: &GraphView) -> std::result::Result<usize, StageError> {
+        (self.widest)(params, graph)
     }
 }
 

@@ -22,8 +22,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Bins, Boundary, Init, Partition, Perceptron, Scheme};
-use super::ops::{self, Basis, Eigenvectors, Response, Wide};
-use super::{Build, GraphView, Model, Param, Pass, SpectrumView, Weights};
+use super::ops::{AsTensor, Basis, Eigenvectors, Response, Sided};
+use super::{Build, GraphView, Input, Model, Output, Param, Pass, SpectrumView, Weights};
 use crate::contract::StageError;
 use crate::contract::params::Problem;
 
@@ -223,6 +223,7 @@ impl Build for PpGnn {
     const ABOUT: &'static str = "Perceptron filtered by a global polynomial and one for every bin of eigenvalues";
     const VERSION: u32 = 2;
     const NEEDS: &'static [&'static str] = &["spectrum"];
+    const HIDDEN: &'static [&'static str] = &["network"];
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
@@ -235,30 +236,35 @@ impl Build for PpGnn {
         let spectral = Spectral::build(params, spectrum, weights)?;
         Ok(Self { net, spectral, gamma, mixture: params.mixture(), dprate: params.dprate, masks: params.masks })
     }
+
+    fn widest(params: &Params, graph: &GraphView) -> usize {
+        Perceptron::widest(graph, (!params.linear).then_some(params.hidden))
+    }
 }
 
 impl Model for PpGnn {
-    fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
+    fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
         let (eta, rest) = self.mixture;
-        let Some(gamma) = self.gamma.as_ref().filter(|_| rest != 0.0) else {
-            return self.spectral.forward(&self.net.forward(graph, pass)?, eta);
-        };
+        let gamma = self.gamma.as_ref().filter(|_| rest != 0.0);
         let [z, z_spectral] = match self.masks {
-            Masks::Independent if eta != 0.0 => self.net.forward_twice(graph, pass)?,
+            Masks::Independent if eta != 0.0 && gamma.is_some() => self.net.forward_twice(x, pass)?,
             _ => {
-                let z = self.net.forward(graph, pass)?;
+                let z = self.net.forward(x, pass)?;
                 [z.clone(), z]
             }
         };
-        let dropped = pass.drop(&z, self.dprate, "dropout/propagated")?;
-        // The weights scale coefficients: a few numbers instead of a row a node.
-        let global = ops::polynomial(&graph.operator, Basis::Powers, &(gamma.tensor() * rest)?, &dropped)?;
-        if eta == 0.0 { Ok(global) } else { ops::add(&self.spectral.forward(&z_spectral, eta)?, &global) }
-    }
-
-    fn penalty(&self) -> Result<Option<Tensor>> {
-        let Some((boundary, strength)) = &self.spectral.boundary else { return Ok(None) };
-        Ok(Some((boundary.penalty(&self.spectral.gamma()?)? * *strength)?))
+        // The weights scale coefficients: a few numbers instead of a row per node.
+        let spectral = |z: &Sided| z.filter(&self.spectral.vectors, &(self.spectral.response()? * eta)?);
+        let logits = match gamma {
+            None => spectral(&z)?,
+            Some(gamma) => {
+                let dropped = z.dropout(pass.dropout(self.dprate, "dropout/propagated"))?;
+                let global = dropped.polynomial(&graph.operator, Basis::Powers, &(gamma.tensor() * rest)?)?;
+                if eta == 0.0 { global } else { spectral(&z_spectral)?.plus(&global)? }
+            }
+        };
+        let term = if pass.trains() { self.spectral.penalty()? } else { None };
+        Ok(Output::from(logits).with_term(term).with_hidden("network", &z))
     }
 }
 
@@ -299,15 +305,22 @@ impl Spectral {
 
     /// Returns the coefficients of all bins, lanes × bins × (local order + 1).
     fn gamma(&self) -> Result<Tensor> {
-        let sides: Vec<Tensor> = self.gammas.iter().map(Param::tensor).collect();
+        let sides: Vec<Tensor> = self.gammas.iter().map(AsTensor::tensor).collect();
         match &sides[..] {
             [only] => Ok(only.clone()),
             _ => Tensor::cat(&sides, 1),
         }
     }
 
-    fn forward(&self, z: &Wide, weight: f64) -> Result<Wide> {
-        ops::filter(&self.vectors, &(self.response.of(&self.gamma()?)? * weight)?, z)
+    /// Returns h(λ) at the kept eigenvalues, lanes × pairs.
+    fn response(&self) -> Result<Tensor> {
+        self.response.of(&self.gamma()?)
+    }
+
+    /// Returns the boundary regulariser of every lane, if there is one.
+    fn penalty(&self) -> Result<Option<Tensor>> {
+        let Some((boundary, strength)) = &self.boundary else { return Ok(None) };
+        Ok(Some((boundary.penalty(&self.gamma()?)? * *strength)?))
     }
 }
 

@@ -4,8 +4,8 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 use faer::{Mat, Side as Triangle};
 use serde_json::{Value, json};
 
-use super::ops::{Gradients, Wide};
-use super::{Build, GraphView, MODELS, Model, Named, Pass, Sides, Streams, Weights};
+use super::ops::{AsTensor, Gradients, Sided, Sides, Tape};
+use super::{Build, GraphParts, GraphView, Input, MODELS, Model, Named, Output, Pass, Streams, Weights};
 use crate::kinds::{Features, Matrix, Nodes, Operator, Side, Spectrum};
 use crate::math::csr::Csr;
 use crate::math::random::Stream;
@@ -31,25 +31,33 @@ pub(crate) fn artifacts_with(loops: bool) -> (Operator, Nodes, Spectrum) {
         }
         adjacency[i][i] = if loops { 1.0 } else { 0.0 };
     }
-    let degree: Vec<f64> = adjacency.iter().map(|row| row.iter().sum()).collect();
-    let normal = |i: usize, j: usize| adjacency[i][j] / (degree[i] * degree[j]).sqrt();
-    let (mut indptr, mut indices, mut values) = (vec![0], vec![], vec![]);
-    for (i, row) in adjacency.iter().enumerate() {
-        for j in (0..n).filter(|j| row[*j] != 0.0) {
-            indices.push(j as u32);
-            values.push(normal(i, j));
-        }
-        indptr.push(indices.len() as u64);
-    }
+    let (operator, spectrum) = normalised(&adjacency);
     let mut stream = Stream::new(11, &["testing"]);
     let data = (0..n * 5).map(|_| stream.normal() as f32).collect();
-    let operator = Operator { matrix: Csr::new(n, indptr, indices, values).unwrap() };
     let nodes = Nodes {
         features: Features::Dense(Matrix { rows: n, cols: 5, data }),
         labels: (0..n).map(|i| u32::from(i >= 7)).collect(),
         classes: 2,
     };
-    (operator, nodes, spectrum(n, normal))
+    (operator, nodes, spectrum)
+}
+
+/// D^{-1/2} A D^{-1/2} with all of its eigenpairs; a node without neighbours has an empty row.
+pub(crate) fn normalised(adjacency: &[Vec<f64>]) -> (Operator, Spectrum) {
+    let n = adjacency.len();
+    let degree: Vec<f64> = adjacency.iter().map(|row| row.iter().sum()).collect();
+    let normal = |i: usize, j: usize| {
+        if adjacency[i][j] == 0.0 { 0.0 } else { adjacency[i][j] / (degree[i] * degree[j]).sqrt() }
+    };
+    let (mut indptr, mut indices, mut values) = (vec![0], vec![], vec![]);
+    for i in 0..n {
+        for j in (0..n).filter(|j| adjacency[i][*j] != 0.0) {
+            indices.push(j as u32);
+            values.push(normal(i, j));
+        }
+        indptr.push(indices.len() as u64);
+    }
+    (Operator { matrix: Csr::new(n, indptr, indices, values).unwrap() }, spectrum(n, normal))
 }
 
 /// All eigenpairs, the larger half on the low side.
@@ -70,21 +78,26 @@ fn spectrum(n: usize, entry: impl Fn(usize, usize) -> f64) -> Spectrum {
 
 /// The graph as models see it.
 pub(crate) fn view(dtype: DType) -> GraphView {
-    let (operator, nodes, spectrum) = artifacts();
-    GraphView::new(&operator, &nodes, Some(&spectrum), dtype).unwrap()
+    view_of(artifacts(), dtype)
+}
+
+/// Artifacts as models see them.
+pub(crate) fn view_of((operator, nodes, spectrum): (Operator, Nodes, Spectrum), dtype: DType) -> GraphView {
+    let parts =
+        GraphParts { operator: &operator, nodes: &nodes, spectrum: Some(&spectrum), second_operator: Some(&operator) };
+    GraphView::new(parts, dtype, Device::Cpu).unwrap()
 }
 
 /// The graph as a model sees it: BernNet wants no self-loops.
 pub(crate) fn view_for(model: &str, dtype: DType) -> GraphView {
-    let (operator, nodes, spectrum) = artifacts_with(model != "bernnet");
-    GraphView::new(&operator, &nodes, Some(&spectrum), dtype).unwrap()
+    view_of(artifacts_with(model != "bernnet"), dtype)
 }
 
 /// As [`view_for`], with sparse features of 20 columns.
 pub(crate) fn sparse_view_for(model: &str, dtype: DType) -> GraphView {
     let (operator, nodes, spectrum) = artifacts_with(model != "bernnet");
     let features = Features::Sparse(crate::math::sparse_product::tests::random(NODES, 20, 0.2, 8));
-    GraphView::new(&operator, &Nodes { features, ..nodes }, Some(&spectrum), dtype).unwrap()
+    view_of((operator, Nodes { features, ..nodes }, spectrum), dtype)
 }
 
 /// Every model, with all variants that take a path of their own. All of them drop where they can.
@@ -160,9 +173,9 @@ impl<M: ?Sized> Built<M> {
         self.weights.iter().find(|named| named.name == name).unwrap().param.tensor()
     }
 
-    /// Returns all weights.
+    /// Returns all trained weights.
     pub fn vars(&self) -> Vec<Var> {
-        self.weights.iter().map(|named| named.param.var()).collect()
+        self.weights.iter().filter(|named| named.rule().is_some()).map(|named| named.param.var()).collect()
     }
 }
 
@@ -174,20 +187,37 @@ impl<M: Model> Built<M> {
 
     /// Returns the logits of a training pass, with the masks that come next.
     pub fn train(&mut self, graph: &GraphView) -> Tensor {
-        let mut pass = Pass::new(Sides::Train, &mut self.streams);
-        self.model.forward(graph, &mut pass).unwrap().main().clone()
+        forward(&*self.model, graph, Sides::Train, &mut self.streams).logits.main().clone()
     }
+}
+
+/// Passes through a model.
+pub(crate) fn forward(model: &dyn Model, graph: &GraphView, sides: Sides, streams: &mut [Streams]) -> Output {
+    in_pass(sides, graph, streams, |x, pass| model.forward(graph, x, pass))
+}
+
+/// Computes something in a pass of its own.
+pub(crate) fn in_pass<R>(
+    sides: Sides,
+    graph: &GraphView,
+    streams: &mut [Streams],
+    f: impl FnOnce(&Input, &mut Pass) -> Result<R>,
+) -> R {
+    f(&Input::new(&graph.features, &Tape::new(sides)), &mut Pass::new(sides, streams)).unwrap()
 }
 
 /// Returns the logits of an evaluation, lanes × nodes × classes.
 pub(crate) fn eval(model: &dyn Model, graph: &GraphView, lanes: usize) -> Tensor {
-    evaluated(|pass| model.forward(graph, pass), lanes)
+    evaluated(graph, |x, pass| model.forward(graph, x, pass).map(|output| output.logits), lanes)
 }
 
 /// Returns what `forward` gives in a pass that evaluates.
-pub(crate) fn evaluated(forward: impl FnOnce(&mut Pass) -> Result<Wide>, lanes: usize) -> Tensor {
-    let mut streams = streams(lanes);
-    forward(&mut Pass::new(Sides::Eval, &mut streams)).unwrap().main().clone()
+pub(crate) fn evaluated(
+    graph: &GraphView,
+    forward: impl FnOnce(&Input, &mut Pass) -> Result<Sided>,
+    lanes: usize,
+) -> Tensor {
+    in_pass(Sides::Eval, graph, &mut streams(lanes), forward).main().clone()
 }
 
 /// The operator as a dense matrix in double precision.
@@ -197,18 +227,19 @@ pub(crate) fn dense_operator(graph: &GraphView) -> Tensor {
     Tensor::from_vec(full, (n, n), &Device::Cpu).unwrap()
 }
 
-/// Computes Σ ⟨logits, weight⟩ + Σ penalty and its gradients in a training pass that starts with fresh streams.
+/// Computes Σ ⟨logits, weight⟩ + Σ term and its gradients in a training pass that starts with fresh streams.
 pub(crate) fn weighted_pass(model: &dyn Model, graph: &GraphView, weight: &Tensor) -> (f64, Gradients) {
-    let mut streams = streams(weight.dim(0).unwrap());
+    let (tape, mut streams) = (Tape::new(Sides::Train), streams(weight.dim(0).unwrap()));
     let mut pass = Pass::new(Sides::Train, &mut streams);
-    let logits = model.forward(graph, &mut pass).unwrap().main().clone();
+    let output = model.forward(graph, &Input::new(&graph.features, &tape), &mut pass).unwrap();
+    let logits = output.logits.main().clone();
     let mut value = (&logits * weight).unwrap().sum_all().unwrap().to_scalar::<f64>().unwrap();
     let mut from = vec![(logits, weight.clone())];
-    if let Some(penalty) = model.penalty().unwrap() {
-        value += penalty.sum_all().unwrap().to_scalar::<f64>().unwrap();
-        from.push((penalty.clone(), penalty.ones_like().unwrap()));
+    if let Some(term) = output.term {
+        value += term.sum_all().unwrap().to_scalar::<f64>().unwrap();
+        from.push((term.clone(), term.ones_like().unwrap()));
     }
-    (value, pass.back(from).unwrap())
+    (value, tape.back(from).unwrap())
 }
 
 /// Runs `f` in a pool of that many threads.

@@ -3,12 +3,14 @@
 mod gradients;
 mod lanes;
 mod reference;
+pub(crate) mod seams;
 
 use std::collections::BTreeSet;
 
 use candle_core::DType;
 use serde_json::{Value, json};
 
+use super::ops::{AsTensor, Sides};
 use super::testing::{self, bits, distance, flat, zoo};
 use super::*;
 use crate::kinds::{Features, Nodes};
@@ -37,8 +39,9 @@ fn every_model_gives_finite_logits_and_unique_weight_names() {
             let name = row.variant.name;
             let graph = testing::view_for(name, dtype);
             let mut built = testing::build_by_name(name, &json!({}), &graph, testing::streams(2));
-            let logits = built.model.forward(&graph, &mut Pass::new(Sides::Train, &mut built.streams)).unwrap();
-            let logits = logits.main();
+            let output = testing::forward(&*built.model, &graph, Sides::Train, &mut built.streams);
+            let logits = output.logits.main();
+            assert_eq!(output.hidden.iter().map(|(name, _)| *name).collect::<Vec<_>>(), row.hidden, "{name}");
             assert_eq!((logits.dims(), logits.dtype()), ([2, graph.nodes, graph.classes].as_slice(), dtype));
             assert!(flat(logits).iter().all(|x| x.is_finite()), "{name}");
             let names: Vec<_> = built.weights.iter().map(|w| w.name).collect();
@@ -54,8 +57,7 @@ fn evaluation_is_repeatable_and_equals_training_without_dropout() {
         let graph = testing::view_for(name, DType::F32);
         let build = |params: &Value| testing::build_by_name(name, params, &graph, testing::streams(2));
         let train = |built: &mut testing::Built<dyn Model>| {
-            let logits = built.model.forward(&graph, &mut Pass::new(Sides::Train, &mut built.streams)).unwrap();
-            bits(logits.main())
+            bits(testing::forward(&*built.model, &graph, Sides::Train, &mut built.streams).logits.main())
         };
         let mut undropped = build(&testing::undropped(name, &params));
         let first = bits(&testing::eval(&*undropped.model, &graph, 2));
@@ -75,8 +77,7 @@ fn both_forms(model: &str, dtype: DType) -> [GraphView; 2] {
     let sparse = Features::Sparse(crate::math::sparse_product::tests::random(testing::NODES, 20, 0.2, 8));
     let dense = Features::Dense(sparse.to_dense());
     [sparse, dense].map(|features| {
-        let nodes = Nodes { features, ..nodes.clone() };
-        GraphView::new(&operator, &nodes, Some(&spectrum), dtype).unwrap()
+        testing::view_of((operator.clone(), Nodes { features, ..nodes.clone() }, spectrum.clone()), dtype)
     })
 }
 
@@ -85,7 +86,8 @@ fn sparse_and_dense_features_answer_alike() {
     for dtype in [DType::F32, DType::F64] {
         let [sparse, dense] = both_forms("lr", dtype).map(|view| view.features);
         assert_eq!((sparse.rows(), sparse.columns(), sparse.dtype()), (dense.rows(), dense.columns(), dense.dtype()));
-        assert!(0 < sparse.stored() && sparse.stored() < dense.stored());
+        let stored = [&sparse, &dense].map(|features| Input::new(features, &ops::Tape::new(Sides::Eval)).stored());
+        assert!(0 < stored[0] && stored[0] < stored[1]);
         assert_eq!(distance(&sparse.to_dense().unwrap(), &dense.to_dense().unwrap()), 0.0);
     }
     let features = Features::Dense(crate::kinds::Matrix { rows: 1, cols: 1, data: vec![1.0] });

@@ -1,11 +1,12 @@
-//! The weights of a model: one tensor for all lanes, drawn lane by lane.
+//! The weights of a model, drawn lane by lane, and what it changes itself: one tensor for all lanes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use super::Streams;
+use super::ops::AsTensor;
+use super::{Pass, Streams};
 use crate::math::random::Stream;
 use crate::optim::Rule;
 
@@ -16,9 +17,8 @@ use crate::optim::Rule;
 pub struct Param(Rc<RefCell<Var>>);
 
 impl Param {
-    /// Returns the tensor, lanes × shape.
-    pub fn tensor(&self) -> Tensor {
-        self.0.borrow().as_tensor().clone()
+    fn new(tensor: &Tensor) -> Result<Self> {
+        Ok(Self(Rc::new(RefCell::new(Var::from_tensor(tensor)?))))
     }
 
     pub(crate) fn var(&self) -> Var {
@@ -35,15 +35,78 @@ impl Param {
     }
 }
 
-/// A trained tensor with its name and what the optimiser does with it.
+impl AsTensor for Param {
+    /// Returns the tensor, lanes × shape.
+    fn tensor(&self) -> Tensor {
+        self.0.borrow().as_tensor().clone()
+    }
+}
+
+/// A tensor that training changes without a gradient, such as a running mean: lanes first, then its own shape.
+///
+/// In a pass both sides read what the pass before has left: what a model hands to [`State::update`] counts from the next
+/// pass on. So the evaluation that rides along sees the state that belongs to its weights.
+#[derive(Clone)]
+pub struct State {
+    now: Param,
+    next: Rc<RefCell<Option<Tensor>>>,
+}
+
+impl State {
+    /// Sets what the state will be from the next pass on. A pass that only evaluates changes nothing.
+    pub fn update(&self, next: Tensor, pass: &Pass) {
+        if pass.trains() {
+            *self.next.borrow_mut() = Some(next.detach());
+        }
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.next.borrow_mut().take().map_or(Ok(()), |next| self.now.set(&next))
+    }
+}
+
+impl AsTensor for State {
+    fn tensor(&self) -> Tensor {
+        self.now.tensor().detach()
+    }
+}
+
+/// A tensor of a model with its name.
 #[derive(Clone)]
 pub struct Named {
     /// Unique in a model.
     pub name: &'static str,
     /// The tensor.
     pub param: Param,
-    /// Its learning rate and weight decay.
-    pub rule: Rule,
+    /// What changes it.
+    pub changed: Changed,
+}
+
+/// What changes a tensor of a model.
+#[derive(Clone)]
+pub enum Changed {
+    /// Gradients, with this learning rate and weight decay.
+    ByGradient(Rule),
+    /// The model itself.
+    ByModel(State),
+}
+
+impl Named {
+    /// Returns what the optimiser does with the tensor, if it is trained.
+    pub fn rule(&self) -> Option<Rule> {
+        match self.changed {
+            Changed::ByGradient(rule) => Some(rule),
+            Changed::ByModel(_) => None,
+        }
+    }
+
+    /// Makes what the model has updated count.
+    pub(crate) fn commit(&self) -> Result<()> {
+        match &self.changed {
+            Changed::ByGradient(_) => Ok(()),
+            Changed::ByModel(state) => state.commit(),
+        }
+    }
 }
 
 /// The weights of a model while it is built: every lane draws from streams of its own.
@@ -75,9 +138,21 @@ impl<'s> Weights<'s> {
         let values: Vec<f64> = self.lanes.iter_mut().flat_map(|lane| draw(lane.open(purpose))).collect();
         let shape = [&[self.lanes.len()], shape].concat();
         let tensor = Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)?;
-        let param = Param(Rc::new(RefCell::new(Var::from_tensor(&tensor)?)));
-        self.named.push(Named { name, param: param.clone(), rule });
+        let param = Param::new(&tensor)?;
+        self.named.push(Named { name, param: param.clone(), changed: Changed::ByGradient(rule) });
         Ok(param)
+    }
+
+    /// Adds a tensor that the model changes itself; it starts with the same `values` in every lane.
+    ///
+    /// # Errors
+    /// When the values do not fill the shape.
+    pub fn state(&mut self, name: &'static str, shape: &[usize], values: &[f64]) -> Result<State> {
+        let one = Tensor::from_slice(values, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)?;
+        let now = Param::new(&one.broadcast_left(self.lanes.len())?.contiguous()?)?;
+        let state = State { now: now.clone(), next: Rc::default() };
+        self.named.push(Named { name, param: now, changed: Changed::ByModel(state.clone()) });
+        Ok(state)
     }
 
     /// Adds a tensor drawn uniformly from [−r, r).

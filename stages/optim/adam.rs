@@ -13,18 +13,14 @@
 //! candle ships AdamW only, whose decay is decoupled (w ← (1−lr·c)·w): another optimiser, with other results. A tensor
 //! that did not reach the loss has no gradient and is skipped: no step, no decay, and its t does not count.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
-#[cfg(feature = "cuda")]
-use candle_core::{CudaStorage, backend::BackendStorage};
+use candle_core::{Result, Tensor, Var, bail};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::Rule;
 #[cfg(feature = "cuda")]
 use crate::tensor::cuda;
-use crate::tensor::slices::{self, Element};
+use crate::tensor::slices::{self, Element, by_float};
 
 const BETA1: f64 = 0.9;
 const BETA2: f64 = 0.999;
@@ -35,10 +31,17 @@ const TASK: usize = 1 << 14;
 /// The state of one tensor, lanes first.
 pub struct Adam {
     rule: Rule,
-    /// First and second moment; empty before the first gradient.
-    moments: Arc<Mutex<Moments>>,
+    /// None before the first gradient.
+    moments: Option<Moments>,
     /// Steps taken.
     t: i32,
+}
+
+/// First and second moment of every value.
+enum Moments {
+    Cpu([Tensor; 2]),
+    #[cfg(feature = "cuda")]
+    Gpu(cuda::Moments),
 }
 
 /// What the settings of a run say about all tensors.
@@ -52,19 +55,19 @@ pub struct Settings {
     pub weight_decay: f64,
 }
 
-/// Both moments of every value, in the type of the tensor.
-#[derive(Default)]
-struct Moments {
-    single: [Vec<f32>; 2],
-    double: [Vec<f64>; 2],
-    #[cfg(feature = "cuda")]
-    on_card: Option<cuda::Moments>,
+/// The numbers of one step.
+#[derive(Clone, Copy)]
+struct Step {
+    decay: f64,
+    /// Learning rate over the bias of the first moment.
+    rate: f64,
+    unbias2: f64,
 }
 
 impl Adam {
     /// Prepares to train a tensor.
     pub fn new(rule: Rule) -> Self {
-        Self { rule, moments: Arc::default(), t: 0 }
+        Self { rule, moments: None, t: 0 }
     }
 
     /// Takes one step.
@@ -72,95 +75,76 @@ impl Adam {
     /// # Errors
     /// When the gradient does not fit the tensor.
     pub fn step(&mut self, var: &Var, grad: &Tensor, settings: Settings) -> Result<()> {
+        if grad.dims() != var.dims() {
+            bail!("a gradient of {:?} for weights of {:?}", grad.dims(), var.dims());
+        }
         self.t += 1;
         let (unbias1, unbias2) = (1.0 - BETA1.powi(self.t), 1.0 - BETA2.powi(self.t));
-        let step = Step {
-            decay: self.rule.decay(settings.weight_decay),
-            rate: self.rule.rate_now(settings.lr, settings.lr_now) / unbias1,
-            unbias2,
-            moments: self.moments.clone(),
+        let rate = self.rule.rate_now(settings.lr, settings.lr_now) / unbias1;
+        let step = Step { decay: self.rule.decay(settings.weight_decay), rate, unbias2 };
+        let moments = match &mut self.moments {
+            Some(moments) => moments,
+            none => none.insert(Moments::zero(var)?),
         };
-        var.as_tensor().inplace_op2(&grad.contiguous()?, &step)
+        match moments {
+            Moments::Cpu(moments) => step.on_cpu(var, grad, moments),
+            #[cfg(feature = "cuda")]
+            Moments::Gpu(moments) => {
+                let Step { decay, rate, unbias2: unbias } = step;
+                let step = cuda::Step { decay, betas: (BETA1, BETA2), epsilon: EPSILON, rate, unbias };
+                moments.step(var, &grad.contiguous()?, step)
+            }
+        }
     }
 
     /// Keeps some of `lanes` lanes.
     ///
     /// # Errors
-    /// When a card has no room.
+    /// When there are no such lanes, or a GPU has no room.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "tensors know their lanes"))]
     pub fn select(&mut self, lanes: usize, kept: &[usize]) -> Result<()> {
-        fn keep<T: Copy>(values: &mut Vec<T>, lanes: usize, kept: &[usize]) {
-            let size = values.len().checked_div(lanes).unwrap_or(0);
-            *values = kept.iter().flat_map(|lane| values[lane * size..(lane + 1) * size].iter().copied()).collect();
-        }
-        let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
-        moments.single.iter_mut().for_each(|values| keep(values, lanes, kept));
-        moments.double.iter_mut().for_each(|values| keep(values, lanes, kept));
-        #[cfg(feature = "cuda")]
-        if let Some(on_card) = &mut moments.on_card {
-            *on_card = on_card.select(lanes, kept)?;
+        match &mut self.moments {
+            None => {}
+            Some(Moments::Cpu(moments)) => {
+                let rows: Vec<u32> = kept.iter().filter_map(|lane| u32::try_from(*lane).ok()).collect();
+                let rows = Tensor::new(rows, moments[0].device())?;
+                for moment in moments {
+                    *moment = moment.index_select(&rows, 0)?;
+                }
+            }
+            #[cfg(feature = "cuda")]
+            Some(Moments::Gpu(moments)) => *moments = moments.select(lanes, kept)?,
         }
         Ok(())
     }
 }
 
-struct Step {
-    decay: f64,
-    /// Learning rate over the bias of the first moment.
-    rate: f64,
-    unbias2: f64,
-    moments: Arc<Mutex<Moments>>,
+impl Moments {
+    fn zero(var: &Var) -> Result<Self> {
+        #[cfg(feature = "cuda")]
+        if let candle_core::Device::Cuda(device) = var.device() {
+            return Ok(Self::Gpu(cuda::Moments::new(device, var.elem_count())?));
+        }
+        Ok(Self::Cpu([var.zeros_like()?, var.zeros_like()?]))
+    }
 }
 
 impl Step {
-    fn run<T: Element>(
-        &self,
-        w: &mut CpuStorage,
-        wl: &Layout,
-        g: &CpuStorage,
-        gl: &Layout,
-        of: &mut [Vec<T>; 2],
-    ) -> Result<()> {
-        let g: &[T] = slices::slice(g, gl)?;
-        let w: &mut [T] = slices::slice_mut(w, wl)?;
-        if g.len() != w.len() {
-            candle_core::bail!("a gradient of {} values for {} weights", g.len(), w.len());
-        }
-        let [m, v] = of;
-        m.resize(w.len(), T::default());
-        v.resize(w.len(), T::default());
+    fn on_cpu(self, var: &Var, grad: &Tensor, [m, v]: &[Tensor; 2]) -> Result<()> {
+        by_float!(var.dtype(), "Adam", T => slices::lend::<T, _, 1>([grad], |[g]| {
+            slices::change::<T>(var, |w| slices::change::<T>(m, |m| slices::change::<T>(v, |v| {
+                self.update(w, g, m, v);
+                Ok(())
+            })))
+        }))
+    }
+
+    fn update<T: Element>(self, w: &mut [T], g: &[T], m: &mut [T], v: &mut [T]) {
         let arch = Arch::new();
         let numbers = [self.decay, self.rate, self.unbias2].map(T::narrow);
         let pieces =
             w.par_chunks_mut(TASK).zip(g.par_chunks(TASK)).zip(m.par_chunks_mut(TASK).zip(v.par_chunks_mut(TASK)));
         pieces.for_each(|((w, g), (m, v))| arch.dispatch(Update { w, g, m, v, numbers }));
-        Ok(())
-    }
-}
-
-impl InplaceOp2 for Step {
-    fn name(&self) -> &'static str {
-        "adam"
-    }
-
-    fn cpu_fwd(&self, w: &mut CpuStorage, wl: &Layout, g: &CpuStorage, gl: &Layout) -> Result<()> {
-        let moments = &mut *self.moments.lock().unwrap_or_else(PoisonError::into_inner);
-        match w {
-            CpuStorage::F32(_) => self.run(w, wl, g, gl, &mut moments.single),
-            CpuStorage::F64(_) => self.run(w, wl, g, gl, &mut moments.double),
-            _ => slices::float_only("Adam"),
-        }
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(&self, w: &mut CudaStorage, wl: &Layout, g: &CudaStorage, gl: &Layout) -> Result<()> {
-        let moments = &mut *self.moments.lock().unwrap_or_else(PoisonError::into_inner);
-        let on_card = match &mut moments.on_card {
-            Some(on_card) => on_card,
-            none => none.insert(cuda::Moments::new(g.device(), wl.shape().elem_count())?),
-        };
-        let (decay, rate, unbias) = (self.decay, self.rate, self.unbias2);
-        let step = cuda::Step { decay, betas: (BETA1, BETA2), epsilon: EPSILON, rate, unbias };
-        on_card.step((w, wl), (g, gl), step)
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod masks;
 
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 
 use candle_core::backend::BackendStorage;
@@ -16,7 +17,7 @@ use candle_core::cuda_backend::cudarc::driver::{
 };
 use candle_core::cuda_backend::{CudaDType, WrapErr};
 use candle_core::op::BackpropOp;
-use candle_core::{CudaDevice, CudaStorage, Layout, Result, Shape, Storage, Tensor, bail};
+use candle_core::{CpuStorage, CudaDevice, CudaStorage, InplaceOp2, Layout, Result, Shape, Storage, Tensor, bail};
 
 pub use masks::{Keys, Masks, dropout, rectify, rectify_backward};
 
@@ -395,7 +396,11 @@ impl Moments {
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn step(&mut self, weights: (&mut CudaStorage, &Layout), gradient: Input, step: Step) -> Result<()> {
+    pub fn step(&mut self, weights: &Tensor, gradient: &Tensor, step: Step) -> Result<()> {
+        weights.inplace_op2(gradient, &InPlace { moments: RefCell::new(self), step })
+    }
+
+    fn launch(&mut self, weights: (&mut CudaStorage, &Layout), gradient: Input, step: Step) -> Result<()> {
         let size = self.first.len();
         let device = gradient.0.device();
         let gradient = values::<f32>(gradient, size, "gradient")?;
@@ -411,6 +416,26 @@ impl Moments {
         args.arg(weights).arg(&mut self.first).arg(&mut self.second).arg(&gradient);
         args.arg(&decay).arg(&beta1).arg(&beta2).arg(&epsilon).arg(&rate).arg(&unbias).arg(&length);
         launch(args, blocks(size)?, 1)
+    }
+}
+
+/// candle lends a storage to be changed to operations alone.
+struct InPlace<'m> {
+    moments: RefCell<&'m mut Moments>,
+    step: Step,
+}
+
+impl InplaceOp2 for InPlace<'_> {
+    fn name(&self) -> &'static str {
+        "adam"
+    }
+
+    fn cpu_fwd(&self, _: &mut CpuStorage, _: &Layout, _: &CpuStorage, _: &Layout) -> Result<()> {
+        bail!("weights on a GPU are needed here")
+    }
+
+    fn cuda_fwd(&self, w: &mut CudaStorage, wl: &Layout, g: &CudaStorage, gl: &Layout) -> Result<()> {
+        self.moments.borrow_mut().launch((w, wl), (g, gl), self.step)
     }
 }
 

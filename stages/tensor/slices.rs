@@ -1,12 +1,14 @@
-//! Plain slices of tensors in main memory, for the operations that candle does not have.
+//! Tensors in main memory as plain slices: what operations of our own compute on.
 
-use candle_core::{CpuStorage, DType, Layout, Result, Storage, Tensor, WithDType, bail};
+use std::cell::RefCell;
+
+use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor, WithDType, bail};
 
 use crate::math::kernels::Vector;
 
 /// A type that both candle and our own kernels compute in.
 pub(crate) trait Element: Vector + WithDType {
-    /// Borrows the values of a storage of this type.
+    /// Borrows the values of a storage of this type, to change them.
     fn of_storage(storage: &mut CpuStorage) -> Option<&mut [Self]>;
 }
 
@@ -22,6 +24,25 @@ impl Element for f64 {
     }
 }
 
+/// Lends the values of some tensors, row-major.
+pub(crate) fn lend<T: WithDType, R, const N: usize>(
+    tensors: [&Tensor; N],
+    f: impl FnOnce([&[T]; N]) -> Result<R>,
+) -> Result<R> {
+    lend_all(&tensors, |slices| f(std::array::from_fn(|i| slices[i])))
+}
+
+/// Lends the values of any number of tensors, row-major.
+pub(crate) fn lend_all<T: WithDType, R>(tensors: &[&Tensor], f: impl FnOnce(&[&[T]]) -> Result<R>) -> Result<R> {
+    let whole: Vec<Tensor> = tensors.iter().map(|tensor| tensor.contiguous()).collect::<Result<_>>()?;
+    let held: Vec<_> = whole.iter().map(Tensor::storage_and_layout).collect();
+    let slices = held.iter().map(|(storage, layout)| match &**storage {
+        Storage::Cpu(storage) => slice(storage, layout),
+        _ => bail!("a tensor in main memory is needed here"),
+    });
+    f(&slices.collect::<Result<Vec<&[T]>>>()?)
+}
+
 /// Borrows the values of a contiguous tensor's storage.
 pub(crate) fn slice<'s, T: WithDType>(storage: &'s CpuStorage, layout: &Layout) -> Result<&'s [T]> {
     let values = T::cpu_storage_as_slice(storage)?;
@@ -31,23 +52,25 @@ pub(crate) fn slice<'s, T: WithDType>(storage: &'s CpuStorage, layout: &Layout) 
     }
 }
 
-/// Borrows the values of a contiguous tensor's storage to change them.
-pub(crate) fn slice_mut<'s, T: Element>(storage: &'s mut CpuStorage, layout: &Layout) -> Result<&'s mut [T]> {
-    match layout.contiguous_offsets() {
-        Some((start, end)) => T::of_storage(storage)
-            .and_then(|values| values.get_mut(start..end))
-            .map_or_else(|| float_only("a change in place"), Ok),
-        None => bail!("a contiguous tensor is needed here"),
-    }
+/// Lends the values of a contiguous tensor to a function that changes them.
+pub(crate) fn change<T: Element>(tensor: &Tensor, f: impl FnMut(&mut [T]) -> Result<()>) -> Result<()> {
+    tensor.inplace_op1(&Change(RefCell::new(f), std::marker::PhantomData))
 }
 
-/// Lends the values of a tensor in main memory, row-major.
-pub(crate) fn values<T: WithDType, R>(tensor: &Tensor, f: impl FnOnce(&[T]) -> Result<R>) -> Result<R> {
-    let tensor = tensor.contiguous()?;
-    let (storage, layout) = tensor.storage_and_layout();
-    match &*storage {
-        Storage::Cpu(storage) => f(slice(storage, layout)?),
-        _ => bail!("a tensor in main memory is needed here"),
+/// candle lends a storage to be changed to operations alone.
+struct Change<T, F>(RefCell<F>, std::marker::PhantomData<T>);
+
+impl<T: Element, F: FnMut(&mut [T]) -> Result<()>> InplaceOp1 for Change<T, F> {
+    fn name(&self) -> &'static str {
+        "change"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        let Some((start, end)) = layout.contiguous_offsets() else { bail!("a contiguous tensor is needed here") };
+        match T::of_storage(storage).and_then(|values| values.get_mut(start..end)) {
+            Some(values) => self.0.borrow_mut()(values),
+            None => float_only("a change in place"),
+        }
     }
 }
 
@@ -61,7 +84,7 @@ pub(crate) fn float_only<R>(operation: &str) -> Result<R> {
     bail!("{operation} is for {:?} and {:?} only", DType::F32, DType::F64)
 }
 
-/// Runs an expression for the float type that a tensor or storage has: `by_float!(dtype, "what", T => expression)`.
+/// Runs an expression for the float type that a tensor has: `by_float!(dtype, "what", T => expression)`.
 macro_rules! by_float {
     ($dtype:expr, $what:expr, $float:ident => $body:expr) => {
         match $dtype {

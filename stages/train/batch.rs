@@ -9,27 +9,30 @@ use candle_core::{DType, Result as TensorResult, Tensor};
 use super::{Run, Select};
 use crate::contract::StageError;
 use crate::kinds::{Epoch, Part, TrainedSplit};
-use crate::models::ops::{Gradients, Score, Targets, judge};
-use crate::models::{Lanes, Model, Named, Sides, Weights};
+use crate::models::ops::{AsTensor, Gradients, Score, Sides, Tape, Targets, score_pass};
+use crate::models::{BatchStreams, Input, Model, Named, Output, Weights};
 use crate::optim::{Adam, Settings, StepDecay, WindowedStop};
 
 /// The lanes of a batch that still train, and their state.
 pub(super) struct Batch<'r> {
     run: &'r Run<'r>,
     lanes: Vec<Lane>,
-    streams: Lanes,
+    streams: BatchStreams,
     model: Box<dyn Model>,
     weights: Vec<Weight>,
     /// Logits of the kept epochs, lanes × nodes × classes; none before the first evaluation.
     logits: Option<Tensor>,
+    /// Activations of the kept epochs by name, if they are wanted.
+    hidden: BTreeMap<&'static str, Option<Tensor>>,
     train: Targets,
     val: Targets,
 }
 
-/// A trained tensor of all lanes.
+/// A tensor of the model, of all lanes.
 struct Weight {
     named: Named,
-    adam: Adam,
+    /// None where the model changes it itself.
+    adam: Option<Adam>,
     /// The values of the kept epochs.
     kept: Option<Tensor>,
 }
@@ -60,11 +63,12 @@ pub(super) type Finished = (usize, Result<TrainedSplit, StageError>);
 impl<'r> Batch<'r> {
     /// Builds the model for some splits.
     pub fn new(run: &'r Run<'r>, splits: &[usize]) -> Result<Self, StageError> {
-        let mut streams = Lanes::new(run.params.seed, splits, run.data.device());
-        let mut weights = Weights::new(streams.streams(), run.data.dtype(), run.data.device().clone());
+        let mut streams = BatchStreams::new(run.params.seed, splits, run.data.device());
+        let mut weights = Weights::new(streams.lanes(), run.data.dtype(), run.data.device().clone());
         let model = run.model.build(run.job.variant, &run.data, &mut weights)?;
         let weights = weights.into_named().into_iter();
-        let weights = weights.map(|named| Weight { adam: Adam::new(named.rule), named, kept: None }).collect();
+        let weights = weights.map(|named| Weight { adam: named.rule().map(Adam::new), named, kept: None }).collect();
+        let hidden = run.model.hidden.iter().filter(|_| run.params.keep_hidden).map(|name| (*name, None)).collect();
         let labels: Arc<[u32]> = run.labels.into();
         let targets = |part| Targets::new(labels.clone(), splits.iter().map(|s| run.splits.nodes(*s, part)).collect());
         let lane = |split: &usize| Lane {
@@ -82,6 +86,7 @@ impl<'r> Batch<'r> {
             model,
             weights,
             logits: None,
+            hidden,
             train: targets(Part::Train),
             val: targets(Part::Val),
         })
@@ -98,27 +103,27 @@ impl<'r> Batch<'r> {
                 _ if epoch == epochs => Sides::Eval,
                 _ => Sides::Both,
             };
-            let mut pass = self.streams.pass(sides);
-            let logits = self.model.forward(&self.run.data, &mut pass)?;
-            let penalty = if pass.trains() { self.model.penalty()? } else { None };
-            let (train, val) = (pass.trains().then_some(&self.train), (epoch > 0).then_some(&self.val));
-            let judged = judge(&logits, train, penalty.as_ref(), val)?;
+            let (tape, data) = (Tape::new(sides), &self.run.data);
+            let x = Input::new(&data.features, &tape);
+            let output = self.model.forward(data, &x, &mut self.streams.pass(sides))?;
+            let (train, val) = (sides.train().then_some(&self.train), sides.evaluate().then_some(&self.val));
+            let scores = score_pass(&output.logits, train, output.term.as_ref(), val)?;
             // The weights are those that the epoch before has left.
-            if let (Some(scores), Some(logits)) = (judged.val, logits.eval()) {
-                keep(self.run, &mut self.lanes, &mut self.weights, &mut self.logits, logits, epoch - 1, &scores)?;
+            if let Some(scores) = scores.val {
+                self.keep(&output, epoch - 1, &scores)?;
             }
-            let Some((losses, gradient)) = judged.train else { break };
+            let Some((losses, gradient)) = scores.train else { break };
             if self.lanes.iter().all(|lane| lane.ends.is_some()) {
                 break;
             }
-            let mut from = vec![(logits.main().clone(), gradient)];
-            if let Some(penalty) = penalty {
-                from.push((penalty.clone(), penalty.ones_like()?));
+            let mut from = vec![(output.logits.main().clone(), gradient)];
+            if let Some(term) = output.term {
+                from.push((term.clone(), term.ones_like()?));
             }
             for (lane, loss) in self.lanes.iter_mut().zip(losses) {
                 lane.trained(self.run, loss, epoch);
             }
-            let gradients = pass.back(from)?;
+            let gradients = tape.back(from)?;
             self.step(&gradients, epoch)?;
             self.leave(&mut finished)?;
             if self.lanes.is_empty() {
@@ -131,17 +136,51 @@ impl<'r> Batch<'r> {
         Ok(finished)
     }
 
+    /// Enters the scores of an epoch, keeps it where it is the best so far, and ends lanes that stop early.
+    fn keep(&mut self, output: &Output, epoch: usize, scores: &[Score]) -> TensorResult<()> {
+        let Some(logits) = output.logits.eval() else { return Ok(()) };
+        for (i, (lane, score)) in self.lanes.iter_mut().zip(scores).enumerate() {
+            lane.must_be_finite(self.run, score.loss, "validation", epoch);
+            if lane.ends.is_some() {
+                continue;
+            }
+            let now = Epoch { train_loss: lane.train_loss, val_loss: score.loss, val_accuracy: score.accuracy };
+            lane.history.push(now);
+            if lane.kept.as_ref().is_none_or(|(_, best)| self.run.params.select.prefers(&now, best)) {
+                lane.kept = Some((epoch, now));
+                keep_lane(&mut self.logits, logits, i)?;
+                for weight in &mut self.weights {
+                    keep_lane(&mut weight.kept, &weight.named.param.tensor().detach(), i)?;
+                }
+                for (name, activation) in &output.hidden {
+                    if let (Some(kept), Some(activation)) = (self.hidden.get_mut(name), activation.eval()) {
+                        keep_lane(kept, activation, i)?;
+                    }
+                }
+            }
+            if lane.stop.observe(score.loss) {
+                lane.ends = Some(End::Stopped);
+            }
+        }
+        let scored = self.lanes.iter().filter(|lane| lane.history.len() == epoch + 1);
+        self.run.report(epoch, scored.map(|lane| lane.history.last()));
+        Ok(())
+    }
+
     fn step(&mut self, gradients: &Gradients, epoch: usize) -> TensorResult<()> {
         let p = self.run.params;
         let schedule = StepDecay { lr: p.lr, factor: p.lr_decay, every: p.lr_decay_every };
         let settings = Settings { lr: p.lr, lr_now: schedule.at(epoch), weight_decay: p.weight_decay };
-        self.weights.iter_mut().try_for_each(|weight| {
+        for weight in &mut self.weights {
             let var = weight.named.param.var();
-            match gradients.of(var.as_tensor())? {
-                Some(gradient) => weight.adam.step(&var, &gradient, settings),
-                None => Ok(()),
+            if let Some(adam) = &mut weight.adam
+                && let Some(gradient) = gradients.of(var.as_tensor())?
+            {
+                adam.step(&var, &gradient, settings)?;
             }
-        })
+            weight.named.commit()?;
+        }
+        Ok(())
     }
 
     /// Takes the lanes that have ended out of the batch.
@@ -156,7 +195,7 @@ impl<'r> Batch<'r> {
             self.run.report_end(lane.split, lane.history.len());
             match end {
                 End::Stopped => {
-                    let result = result(lane, i, &self.weights, self.logits.as_ref());
+                    let result = result(lane, i, &self.weights, self.logits.as_ref(), &self.hidden);
                     finished.push((lane.split, result));
                     lane.ends = Some(End::Stopped);
                 }
@@ -182,10 +221,11 @@ impl<'r> Batch<'r> {
         };
         for weight in &mut self.weights {
             weight.named.param.set(&weight.named.param.tensor().detach().index_select(&rows, 0)?)?;
-            weight.adam.select(before, &stays)?;
+            weight.adam.as_mut().map_or(Ok(()), |adam| adam.select(before, &stays))?;
             select(&mut weight.kept)?;
         }
         select(&mut self.logits)?;
+        self.hidden.values_mut().try_for_each(select)?;
         (self.train, self.val) = (self.train.select(&stays), self.val.select(&stays));
         Ok(())
     }
@@ -216,39 +256,6 @@ impl Lane {
     }
 }
 
-/// Enters the scores of an epoch, keeps it where it is the best so far, and ends lanes that stop early.
-fn keep(
-    run: &Run,
-    lanes: &mut [Lane],
-    weights: &mut [Weight],
-    kept_logits: &mut Option<Tensor>,
-    logits: &Tensor,
-    epoch: usize,
-    scores: &[Score],
-) -> TensorResult<()> {
-    for (i, (lane, score)) in lanes.iter_mut().zip(scores).enumerate() {
-        lane.must_be_finite(run, score.loss, "validation", epoch);
-        if lane.ends.is_some() {
-            continue;
-        }
-        let now = Epoch { train_loss: lane.train_loss, val_loss: score.loss, val_accuracy: score.accuracy };
-        lane.history.push(now);
-        if lane.kept.as_ref().is_none_or(|(_, best)| run.params.select.prefers(&now, best)) {
-            lane.kept = Some((epoch, now));
-            keep_lane(kept_logits, logits, i)?;
-            for weight in weights.iter_mut() {
-                keep_lane(&mut weight.kept, &weight.named.param.tensor().detach(), i)?;
-            }
-        }
-        if lane.stop.observe(score.loss) {
-            lane.ends = Some(End::Stopped);
-        }
-    }
-    let scored = lanes.iter().filter(|lane| lane.history.len() == epoch + 1);
-    run.report(epoch, scored.map(|lane| lane.history.last()));
-    Ok(())
-}
-
 /// Copies one lane of a tensor, where the tensor is.
 fn keep_lane(kept: &mut Option<Tensor>, now: &Tensor, lane: usize) -> TensorResult<()> {
     match kept {
@@ -260,17 +267,29 @@ fn keep_lane(kept: &mut Option<Tensor>, now: &Tensor, lane: usize) -> TensorResu
     }
 }
 
-fn result(lane: &mut Lane, i: usize, weights: &[Weight], logits: Option<&Tensor>) -> Result<TrainedSplit, StageError> {
+fn result(
+    lane: &mut Lane,
+    i: usize,
+    weights: &[Weight],
+    logits: Option<&Tensor>,
+    hidden: &BTreeMap<&'static str, Option<Tensor>>,
+) -> Result<TrainedSplit, StageError> {
     let no_epoch = || StageError::unusable("no epoch was run", "`epochs` must be at least 1");
     let (best_epoch, _) = lane.kept.ok_or_else(no_epoch)?;
     let values = |tensor: &Tensor| tensor.get(i)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
-    let named = |weight: &Weight| {
-        let kept = weight.kept.as_ref().ok_or_else(no_epoch)?;
-        Ok((weight.named.name.to_owned(), (kept.dims()[1..].to_vec(), values(kept)?)))
+    let named = |(name, kept): (&str, Option<&Tensor>)| {
+        let kept = kept.ok_or_else(no_epoch)?;
+        Ok((name.to_owned(), (kept.dims()[1..].to_vec(), values(kept)?)))
     };
-    let weights = weights.iter().map(named).collect::<Result<BTreeMap<_, _>, StageError>>()?;
-    let logits = values(logits.ok_or_else(no_epoch)?)?;
-    Ok(TrainedSplit { best_epoch, logits, weights, history: std::mem::take(&mut lane.history) })
+    let weights = weights.iter().map(|weight| named((weight.named.name, weight.kept.as_ref())));
+    let hidden = hidden.iter().map(|(name, kept)| named((name, kept.as_ref())));
+    Ok(TrainedSplit {
+        best_epoch,
+        logits: values(logits.ok_or_else(no_epoch)?)?,
+        weights: weights.collect::<Result<_, StageError>>()?,
+        hidden: hidden.collect::<Result<_, StageError>>()?,
+        history: std::mem::take(&mut lane.history),
+    })
 }
 
 impl Select {

@@ -150,6 +150,7 @@ mod tests {
     use candle_core::{DType, Device};
 
     use super::*;
+    use crate::models::ops::AsTensor;
     use crate::models::testing;
 
     fn start(scheme: Scheme, alpha: f64, order: usize) -> Vec<f64> {
@@ -186,7 +187,7 @@ mod tests {
         let mut weights = Weights::new(&mut lanes, DType::F64, Device::Cpu);
         let gamma = init.matrix("gamma", 2, 3, "init/gamma", &mut weights).unwrap().tensor();
         let rows = gamma.to_vec3::<f64>().unwrap().concat();
-        assert_eq!((rows.len(), weights.into_named()[0].rule), (4, Rule::free()));
+        assert_eq!((rows.len(), weights.into_named()[0].rule()), (4, Some(Rule::free())));
         for (i, row) in rows.iter().enumerate() {
             assert!(!rows[..i].contains(row), "every bin of every lane has a draw of its own");
         }

@@ -6,8 +6,8 @@
 
 use candle_core::Result;
 
-use crate::models::ops::{self, LayerWeights, Wide};
-use crate::models::{GraphView, Param, Pass, Weights};
+use crate::models::ops::{AsTensor, LayerWeights};
+use crate::models::{Param, Weights};
 use crate::optim::Rule;
 
 /// A linear layer.
@@ -42,36 +42,19 @@ impl Linear {
         Ok(Self { weight, bias })
     }
 
-    /// Applies the layer to a trained input.
-    ///
-    /// # Errors
-    /// When the shapes do not fit.
-    pub fn forward(&self, x: &Wide) -> Result<Wide> {
-        ops::affine(x, &self.weight.tensor(), &self.bias.tensor())
-    }
-
-    /// Applies the layer to the features of a graph, with dropout of rate `p` on them.
-    ///
-    /// # Errors
-    /// When the shapes do not fit.
-    pub fn forward_features(&self, graph: &GraphView, pass: &mut Pass, p: f64, purpose: &'static str) -> Result<Wide> {
-        let masks = pass.masks(graph.features.stored(), p, purpose);
-        pass.layer(&graph.features, self.on_features(), masks)
-    }
-
-    /// Returns the layer for fixed features.
-    pub(crate) fn on_features(&self) -> LayerWeights {
+    /// Returns both tensors as they are now.
+    pub(crate) fn weights(&self) -> LayerWeights {
         LayerWeights { weight: self.weight.tensor(), bias: Some(self.bias.tensor()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use candle_core::{DType, Device, Tensor};
+    use candle_core::{DType, Device};
 
     use super::*;
-    use crate::models::testing::{self, distance, flat};
-    use crate::models::{Sides, Streams};
+    use crate::models::Streams;
+    use crate::models::testing::{self, flat};
 
     const NAMES: Names = Names { weight: "w", bias: "b", stream: "init/test" };
 
@@ -101,17 +84,5 @@ mod tests {
                 assert_eq!(flat(&alone.tensor()), flat(&together.tensor().get(lane).unwrap()));
             }
         }
-    }
-
-    #[test]
-    fn both_forms_agree() {
-        let graph = testing::view(DType::F64);
-        let (mut streams, layer) = (testing::streams(2), layer(5, 2, &mut testing::streams(2)));
-        let mut pass = Pass::new(Sides::Eval, &mut streams);
-        let on_features = layer.forward_features(&graph, &mut pass, 0.5, "dropout/features").unwrap();
-        let x = graph.features.to_dense().unwrap();
-        let x = Tensor::stack(&[&x, &x], 0).unwrap();
-        let wide = Wide::new(x, ops::Eval::Same, &ops::Tape::forgetting());
-        assert!(distance(on_features.main(), layer.forward(&wide).unwrap().main()) < 1e-15);
     }
 }

@@ -5,8 +5,8 @@
 use candle_core::{Result, bail};
 
 use super::linear::{Linear, Names};
-use crate::models::ops::{PassMasks, Wide};
-use crate::models::{GraphView, Pass, Weights};
+use crate::models::ops::{PassMasks, Sided};
+use crate::models::{GraphView, Input, Pass, Weights};
 
 const FIRST: Names = Names { weight: "lin1.weight", bias: "lin1.bias", stream: "init/lin1" };
 const SECOND: Names = Names { weight: "lin2.weight", bias: "lin2.bias", stream: "init/lin2" };
@@ -38,8 +38,8 @@ impl Perceptron {
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn forward(&self, graph: &GraphView, pass: &mut Pass) -> Result<Wide> {
-        match self.passes(graph, pass, 1)?.pop() {
+    pub fn forward(&self, x: &Input, pass: &mut Pass) -> Result<Sided> {
+        match self.passes(x, pass, 1)?.pop() {
             Some(z) => Ok(z),
             None => bail!("a perceptron gave no output"),
         }
@@ -49,27 +49,30 @@ impl Perceptron {
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn forward_twice(&self, graph: &GraphView, pass: &mut Pass) -> Result<[Wide; 2]> {
+    pub fn forward_twice(&self, x: &Input, pass: &mut Pass) -> Result<[Sided; 2]> {
         let passes = if pass.trains() && self.dropout > 0.0 { 2 } else { 1 };
-        match &self.passes(graph, pass, passes)?[..] {
+        match &self.passes(x, pass, passes)?[..] {
             [both] => Ok([both.clone(), both.clone()]),
             [first, second] => Ok([first.clone(), second.clone()]),
             _ => bail!("a perceptron gave no output"),
         }
     }
 
-    fn passes(&self, graph: &GraphView, pass: &mut Pass, count: usize) -> Result<Vec<Wide>> {
-        let features = &graph.features;
-        let units = features.rows() * self.hidden;
+    /// Returns the largest activation of one lane: nodes × hidden or nodes × classes.
+    pub fn widest(graph: &GraphView, hidden: Option<usize>) -> usize {
+        graph.nodes * hidden.unwrap_or(0).max(graph.classes)
+    }
+
+    fn passes(&self, x: &Input, pass: &mut Pass, count: usize) -> Result<Vec<Sided>> {
+        let units = x.rows() * self.hidden;
         let mut masks = Vec::with_capacity(count);
         for (on_features, on_hidden) in MASKS.into_iter().take(count) {
             masks.push(PassMasks {
-                features: pass.masks(features.stored(), self.dropout, on_features),
-                hidden: self.second.as_ref().and_then(|_| pass.masks(units, self.dropout, on_hidden)),
+                features: pass.dropout(self.dropout, on_features).masks(x.stored()),
+                hidden: self.second.as_ref().and_then(|_| pass.dropout(self.dropout, on_hidden).masks(units)),
             });
         }
-        let second = self.second.as_ref().map(Linear::on_features);
-        pass.layers(features, self.first.on_features(), second, masks)
+        x.layers(self.first.weights(), self.second.as_ref().map(Linear::weights), masks)
     }
 }
 
@@ -78,8 +81,9 @@ mod tests {
     use candle_core::{DType, Tensor};
 
     use super::*;
-    use crate::models::testing::{self, bits};
-    use crate::models::{Sides, Streams};
+    use crate::models::Streams;
+    use crate::models::ops::Sides;
+    use crate::models::testing::{self, bits, in_pass};
 
     fn net(graph: &GraphView, dropout: f64) -> (Perceptron, Vec<Streams>) {
         let mut streams = testing::streams(2);
@@ -92,7 +96,7 @@ mod tests {
         let graph = testing::view(DType::F32);
         let (model, mut streams) = net(&graph, 0.5);
         let twice = |streams: &mut [Streams]| {
-            let [a, b] = model.forward_twice(&graph, &mut Pass::new(Sides::Both, streams)).unwrap();
+            let [a, b] = in_pass(Sides::Both, &graph, streams, |x, pass| model.forward_twice(x, pass));
             assert_eq!(bits(a.eval().unwrap()), bits(b.eval().unwrap()), "they share their evaluation");
             assert_ne!(bits(a.main()), bits(b.main()));
             a.main().clone()
@@ -100,7 +104,7 @@ mod tests {
         let first: Vec<Tensor> = (0..2).map(|_| twice(&mut streams)).collect();
         let mut streams = net(&graph, 0.5).1;
         for expected in first {
-            let once = model.forward(&graph, &mut Pass::new(Sides::Train, &mut streams)).unwrap();
+            let once = in_pass(Sides::Train, &graph, &mut streams, |x, pass| model.forward(x, pass));
             assert_eq!(bits(once.main()), bits(&expected));
             assert!(once.eval().is_none(), "nobody asked for it");
         }
@@ -110,7 +114,7 @@ mod tests {
     fn without_dropout_one_pass_serves_both() {
         let graph = testing::view(DType::F32);
         let (model, mut streams) = net(&graph, 0.0);
-        let [a, b] = model.forward_twice(&graph, &mut Pass::new(Sides::Train, &mut streams)).unwrap();
+        let [a, b] = in_pass(Sides::Train, &graph, &mut streams, |x, pass| model.forward_twice(x, pass));
         assert_eq!(a.main().id(), b.main().id());
     }
 }

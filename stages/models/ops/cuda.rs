@@ -1,7 +1,7 @@
-//! Operations on a CUDA card: kernels of our own for what is sparse, candle's for what is dense.
+//! Operations on a GPU: kernels of our own for what is sparse, candle's for what is dense.
 //!
-//! Both sides of a [`Wide`] take a step one after the other, but for the filter, where one pass over the eigenvectors
-//! serves both. Nothing is fused: a card has the memory for what is between two steps. Nothing is copied to the card or
+//! Both sides of a [`Sided`] take a step one after the other, but for the filter, where one pass over the eigenvectors
+//! serves both. Nothing is fused: a GPU has the memory for what is between two steps. Nothing is copied to the GPU or
 //! back either, but for the few numbers that tell candle's kernels the shape of a tensor that is not contiguous.
 //!
 //! Weights enter detached, or candle would note its own way back beside that of the tape.
@@ -16,16 +16,16 @@ use super::entropy::{Judgement, Score, Targets};
 use super::first::{LayerWeights, PassMasks};
 use super::propagate::{Basis, Propagator};
 use super::tape::Tape;
-use super::wide::{Eval, Wide};
+use super::wide::{Eval, Sided};
 use crate::models::FeatureView;
 use crate::tensor::cuda;
 
 /// Applies a step to each side.
 fn each(
-    x: &Wide,
+    x: &Sided,
     forward: impl Fn(&Tensor) -> Result<Tensor>,
     back: impl FnOnce(&Tensor) -> Result<Vec<(Tensor, Tensor)>> + 'static,
-) -> Result<Wide> {
+) -> Result<Sided> {
     let main = forward(&x.main().contiguous()?)?;
     let eval = match x.eval_side() {
         Eval::Own(eval) => Eval::Own(forward(&eval.contiguous()?)?),
@@ -34,33 +34,27 @@ fn each(
     Ok(x.next(main, eval, back))
 }
 
-/// X·W, or X·W + b: a product a lane.
-pub fn layer(x: &Wide, weight: &Tensor, bias: Option<&Tensor>) -> Result<Wide> {
+/// X·W: a product per lane.
+pub fn times(x: &Sided, weight: &Tensor) -> Result<Sided> {
     let w = weight.detach();
-    let b = bias.map(|bias| bias.detach().unsqueeze(1)).transpose()?;
-    let (input, weight, bias, again) = (x.main().contiguous()?, weight.clone(), bias.cloned(), w.clone());
-    let forward = |x: &Tensor| {
-        let y = x.matmul(&w)?;
-        b.as_ref().map_or(Ok(y.clone()), |b| y.broadcast_add(b))
-    };
-    let to = x.main().clone();
-    each(x, forward, move |grad| {
-        let of_x = grad.matmul(&again.transpose(1, 2)?)?;
-        let of_w = input.transpose(1, 2)?.matmul(grad)?;
-        let mut gradients = vec![(to, of_x), (weight, of_w)];
-        if let Some(bias) = bias {
-            gradients.push((bias, grad.sum(1)?));
-        }
-        Ok(gradients)
-    })
+    let (input, to, weight, again) = (x.main().contiguous()?, x.main().clone(), weight.clone(), w.clone());
+    each(
+        x,
+        |x| x.matmul(&w),
+        move |grad| {
+            let of_x = grad.matmul(&again.transpose(1, 2)?)?;
+            let of_w = input.transpose(1, 2)?.matmul(grad)?;
+            Ok(vec![(to, of_x), (weight, of_w)])
+        },
+    )
 }
 
-/// z + b.
-pub fn shift(z: &Wide, bias: &Tensor) -> Result<Wide> {
-    let (input, b, bias) = (z.main().clone(), bias.detach().unsqueeze(1)?, bias.clone());
+/// X + b.
+pub fn plus_bias(x: &Sided, bias: &Tensor) -> Result<Sided> {
+    let (input, b, bias) = (x.main().clone(), bias.detach().unsqueeze(1)?, bias.clone());
     each(
-        z,
-        |z| z.broadcast_add(&b),
+        x,
+        |x| x.broadcast_add(&b),
         move |grad| {
             let of_b = grad.sum(1)?;
             Ok(vec![(input, grad.clone()), (bias, of_b)])
@@ -68,49 +62,95 @@ pub fn shift(z: &Wide, bias: &Tensor) -> Result<Wide> {
     )
 }
 
+/// X + Y.
+pub fn plus(x: &Sided, y: &Sided) -> Result<Sided> {
+    let eval = match (x.eval_side(), y.eval_side()) {
+        (Eval::Same, Eval::Same) => Eval::Same,
+        _ => match (x.eval(), y.eval()) {
+            (Some(x), Some(y)) => Eval::Own(sum(x, y)?),
+            _ => Eval::Absent,
+        },
+    };
+    let inputs = [x.main().clone(), y.main().clone()];
+    Ok(x.next(sum(x.main(), y.main())?, eval, move |grad| {
+        Ok(inputs.into_iter().map(|input| (input, grad.clone())).collect())
+    }))
+}
+
+/// X with masks on the training side.
+pub fn dropout(x: &Sided, masks: Masks) -> Result<Sided> {
+    let (x, input) = (x.parted(), x.main().clone());
+    let apply = |x: &Tensor, masks: &Masks| {
+        let masks = masks.on_gpu()?;
+        Ok(cuda::tensor(cuda::lend(&x.contiguous()?, |x| cuda::dropout(x, masks))?, x.shape()))
+    };
+    let main = apply(&input, &masks)?;
+    Ok(x.next(main, x.eval_side().clone(), move |grad| Ok(vec![(input, apply(grad, &masks)?)])))
+}
+
+/// ReLU(X), with masks on the training side if there are any.
+pub fn relu(x: &Sided, masks: Option<Masks>) -> Result<Sided> {
+    let x = if masks.is_some() { x.parted() } else { x.clone() };
+    let apply = |x: &Tensor, masks: Option<&Masks>| -> Result<Tensor> {
+        let masks = masks.map(|masks| masks.on_gpu()).transpose()?;
+        Ok(cuda::tensor(cuda::lend(&x.contiguous()?, |x| cuda::rectify(x, masks))?, x.shape()))
+    };
+    let main = apply(x.main(), masks.as_ref())?;
+    let eval = match x.eval_side() {
+        Eval::Own(eval) => Eval::Own(apply(eval, None)?),
+        other => other.clone(),
+    };
+    let (input, output) = (x.main().clone(), main.clone());
+    let scale = masks.as_ref().map_or(1.0, |masks| masks.scale());
+    Ok(x.next(main, eval, move |grad| {
+        let of_x = cuda::lend(&output, |out| cuda::lend(grad, |grad| cuda::rectify_backward(out, grad, scale)))?;
+        let gradient = cuda::tensor(of_x, input.shape());
+        Ok(vec![(input, gradient)])
+    }))
+}
+
 /// One or two layers on features, step by step. The passes share their evaluation.
 pub fn layers(
-    x: &Arc<FeatureView>,
+    x: &Input,
     first: &LayerWeights,
     second: Option<&LayerWeights>,
     passes: Vec<PassMasks>,
-    evaluates: bool,
-    tape: &Tape,
-) -> Result<Vec<Wide>> {
+) -> Result<Vec<Sided>> {
+    let (features, tape) = (x.features(), x.tape());
     let apart = passes.iter().any(PassMasks::drops);
-    let mut outputs: Vec<Wide> = Vec::with_capacity(passes.len());
+    let mut outputs: Vec<Sided> = Vec::with_capacity(passes.len());
     for masks in passes {
         let eval = match outputs.is_empty() {
             _ if !apart => Eval::Same,
-            true if evaluates => Eval::Own(on_features(x, first, None)?),
+            true if tape.sides().evaluate() => Eval::Own(on_features(features, first, None)?),
             _ => Eval::Absent,
         };
-        let main = on_features(x, first, masks.features.as_ref())?;
+        let main = on_features(features, first, masks.features.as_ref())?;
         tape.note(&[&main], {
-            let (x, first, masks) = (x.clone(), first.clone(), masks.features);
+            let (x, first, masks) = (features.clone(), first.clone(), masks.features);
             move |arrived| match arrived {
                 [Some(gradient)] => on_features_back(&x, first, masks.as_ref(), &gradient.contiguous()?),
                 _ => Ok(Vec::new()),
             }
         });
-        let units = Wide::new(main, eval, tape);
+        let units = Sided::new(main, eval, tape);
         outputs.push(match second {
             Some(second) => {
-                let eval = units.eval_side().clone();
-                layer(&rectify(&units, masks.hidden, eval)?, &second.weight, second.bias.as_ref())?
+                let z = times(&relu(&units, masks.hidden)?, &second.weight)?;
+                second.bias.as_ref().map_or(Ok(z.clone()), |bias| plus_bias(&z, bias))?
             }
             None => units,
         });
     }
     let eval = outputs.first().map_or(Eval::Absent, |output| output.eval_side().clone());
-    Ok(outputs.iter().map(|output| Wide::new(output.main().clone(), eval.clone(), tape)).collect())
+    Ok(outputs.iter().map(|output| Sided::new(output.main().clone(), eval.clone(), tape)).collect())
 }
 
 /// drop(X)·W + b.
 fn on_features(x: &FeatureView, layer: &LayerWeights, masks: Option<&Masks>) -> Result<Tensor> {
     let (lanes, _, columns) = layer.weight.dims3()?;
-    let features = x.on_card(layer.weight.device())?;
-    let masks = masks.map(|masks| masks.on_card()).transpose()?;
+    let features = x.on_gpu(layer.weight.device())?;
+    let masks = masks.map(|masks| masks.on_gpu()).transpose()?;
     let weight = layer.weight.contiguous()?;
     let out = cuda::lend(&weight, |weight| match &layer.bias {
         Some(bias) => cuda::lend(&bias.contiguous()?, |bias| features.times(weight, Some(bias), masks, lanes)),
@@ -125,8 +165,8 @@ fn on_features_back(
     masks: Option<&Masks>,
     grad: &Tensor,
 ) -> Result<Vec<(Tensor, Tensor)>> {
-    let features = x.on_card(grad.device())?;
-    let masks = masks.map(|masks| masks.on_card()).transpose()?;
+    let features = x.on_gpu(grad.device())?;
+    let masks = masks.map(|masks| masks.on_gpu()).transpose()?;
     let of_w = cuda::lend(grad, |grad| features.times_backward(grad, masks, layer.weight.dim(0)?))?;
     let shape = layer.weight.shape().clone();
     let mut gradients = vec![(layer.weight, cuda::tensor(of_w, shape))];
@@ -138,13 +178,13 @@ fn on_features_back(
 
 /// a·S·z + b·y; y does not count where b is 0.
 fn hop(operator: &Propagator, z: &Tensor, (a, b): (f64, f64), y: &Tensor) -> Result<Tensor> {
-    let matrix = operator.on_card(z.device())?;
+    let matrix = operator.on_gpu(z.device())?;
     let out = cuda::lend(z, |z| cuda::lend(y, |y| matrix.times(z, (a as f32, b as f32), y)))?;
     Ok(cuda::tensor(out, z.shape()))
 }
 
 /// S·z.
-pub fn propagate(operator: &Arc<Propagator>, z: &Wide) -> Result<Wide> {
+pub fn propagate(operator: &Arc<Propagator>, z: &Sided) -> Result<Sided> {
     let (input, again) = (z.main().clone(), operator.clone());
     each(
         z,
@@ -157,7 +197,7 @@ pub fn propagate(operator: &Arc<Propagator>, z: &Wide) -> Result<Wide> {
 }
 
 /// Σ_k c_k p_k(S)·z. Two hops are kept and no more.
-pub fn polynomial(operator: &Arc<Propagator>, basis: Basis, coefficients: &Tensor, z: &Wide) -> Result<Wide> {
+pub fn polynomial(operator: &Arc<Propagator>, basis: Basis, coefficients: &Tensor, z: &Sided) -> Result<Sided> {
     let (input, of, again) = (z.main().contiguous()?, coefficients.clone(), operator.clone());
     let (c, to) = (coefficients.detach(), z.main().clone());
     each(
@@ -198,7 +238,7 @@ fn hops(
 
 /// U(h ⊙ Uᵀz); `rows` is Uᵀ, pairs × nodes. All lanes of both sides stand side by side as columns, so each of the two
 /// products reads U once: with a lane as a batch of its own, a product would have as many columns as there are classes.
-pub fn filter(rows: &Tensor, response: &Tensor, z: &Wide) -> Result<Wide> {
+pub fn filter(rows: &Tensor, response: &Tensor, z: &Sided) -> Result<Sided> {
     let (lanes, h) = (z.main().dim(0)?, response.detach());
     let (joined, of_joined) = match z.eval_side() {
         Eval::Own(eval) => (Tensor::cat(&[z.main(), eval], 0)?, Tensor::cat(&[&h, &h], 0)?),
@@ -239,32 +279,32 @@ fn from_spectrum(rows: &Tensor, y: &Tensor) -> Result<Tensor> {
     out.reshape((rows.dim(1)?, lanes, columns))?.transpose(0, 1)?.contiguous()
 }
 
-/// Loss, its gradient and scores. All numbers come from the card in one read, the only one of an epoch.
-pub fn judge(
-    logits: &Wide,
+/// Loss, its gradient and scores. All numbers come from the GPU in one read, the only one of an epoch.
+pub fn score_pass(
+    logits: &Sided,
     train: Option<&Targets>,
-    penalty: Option<&Tensor>,
+    term: Option<&Tensor>,
     val: Option<&Targets>,
-) -> Result<Judgement> {
+) -> Result<PassScores> {
     let mut numbers = Vec::new();
     let mut gradient = None;
     if let (Some(val), Some(logits)) = (val, logits.eval()) {
-        let judged = val.on_card(logits)?;
+        let judged = val.on_gpu(logits)?;
         let scores = cuda::lend(&logits.contiguous()?, |logits| judged.score(logits))?;
         numbers.push(cuda::tensor(scores, 2 * logits.dim(0)?));
     }
     if let Some(train) = train {
         let (logits, lanes) = (logits.main().contiguous()?, logits.main().dim(0)?);
-        let judged = train.on_card(&logits)?;
+        let judged = train.on_gpu(&logits)?;
         numbers.push(cuda::tensor(cuda::lend(&logits, |logits| judged.cross_entropy(logits))?, lanes));
-        numbers.extend(penalty.map(Tensor::detach));
+        numbers.extend(term.map(Tensor::detach));
         let ones = Tensor::ones(lanes, logits.dtype(), logits.device())?;
         let of_logits =
             cuda::lend(&logits, |logits| cuda::lend(&ones, |ones| judged.cross_entropy_backward(logits, ones)))?;
         gradient = Some(cuda::tensor(of_logits, logits.shape()));
     }
     if numbers.is_empty() {
-        return Ok(Judgement::default());
+        return Ok(PassScores::default());
     }
     let numbers = Tensor::cat(&numbers, 0)?.to_vec1::<f32>()?;
     let mut numbers = numbers.into_iter().map(f64::from);
@@ -277,6 +317,6 @@ pub fn judge(
         val.lanes().iter().map(score).collect()
     });
     let mut losses: Vec<f64> = numbers.by_ref().take(train.map_or(0, |train| train.lanes().len())).collect();
-    losses.iter_mut().zip(numbers).for_each(|(loss, penalty)| *loss += penalty);
-    Ok(Judgement { train: gradient.map(|gradient| (losses, gradient)), val: scores })
+    losses.iter_mut().zip(numbers).for_each(|(loss, term)| *loss += term);
+    Ok(PassScores { train: gradient.map(|gradient| (losses, gradient)), val: scores })
 }

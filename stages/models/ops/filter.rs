@@ -6,14 +6,15 @@
 //! evaluation too, so forward and backward read U twice each.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, CustomOp2, DType, Device, Layout, Result, Shape, Tensor, bail};
+#[cfg(feature = "cuda")]
+use candle_core::Tensor;
+use candle_core::{DType, Device, Result, bail};
 use rayon::prelude::*;
 
 use super::side_by_side::SideBySide;
-use super::wide::{Beside, Wide};
+use super::sided::{AsTensor, Back, Gradient, Sided, operation};
 use crate::math::kernels::tall::Panels;
 use crate::tensor::slices::{self, Element, by_float};
 
@@ -28,9 +29,9 @@ pub struct Eigenvectors {
 enum Stored {
     Single(Panels<f32>),
     Double(Panels<f64>),
-    /// On a card, in single precision.
+    /// On a GPU, in single precision.
     #[cfg(feature = "cuda")]
-    OnCard(Tensor),
+    Gpu(Tensor),
 }
 
 impl Eigenvectors {
@@ -54,7 +55,7 @@ impl Eigenvectors {
     /// As [`Eigenvectors::new`], for products on `device`.
     ///
     /// # Errors
-    /// When `dtype` is not a float type, or a card has no room.
+    /// When `dtype` is not a float type, or a GPU has no room.
     pub fn on(device: &Device, sides: &[&[f32]], nodes: usize, dtype: DType) -> Result<Self> {
         match device {
             Device::Cpu => Self::new(sides, nodes, dtype),
@@ -69,14 +70,14 @@ impl Eigenvectors {
         let side = |side: &&[f32]| Tensor::from_slice(side, (side.len() / nodes.max(1), nodes), device);
         let rows = Tensor::cat(&sides.iter().map(side).collect::<Result<Vec<_>>>()?, 0)?;
         let pairs = 0..rows.dim(0)?;
-        Ok(Self { stored: Arc::new(Stored::OnCard(rows)), pairs })
+        Ok(Self { stored: Arc::new(Stored::Gpu(rows)), pairs })
     }
 
     #[cfg(feature = "cuda")]
-    fn on_card(&self) -> Result<Tensor> {
+    fn on_gpu(&self) -> Result<Tensor> {
         match &*self.stored {
-            Stored::OnCard(rows) => rows.narrow(0, self.pairs.start, self.pairs.len()),
-            _ => bail!("these eigenvectors are not on a card"),
+            Stored::Gpu(rows) => rows.narrow(0, self.pairs.start, self.pairs.len()),
+            _ => bail!("these eigenvectors are not on a GPU"),
         }
     }
 
@@ -91,7 +92,7 @@ impl Eigenvectors {
             Stored::Single(panels) => panels.columns(),
             Stored::Double(panels) => panels.columns(),
             #[cfg(feature = "cuda")]
-            Stored::OnCard(rows) => rows.dim(1).unwrap_or(0),
+            Stored::Gpu(rows) => rows.dim(1).unwrap_or(0),
         }
     }
 }
@@ -113,34 +114,63 @@ impl Stores for f64 {
     }
 }
 
-/// Returns U(h ⊙ UᵀZ) of every lane; `response` is h, lanes × pairs; `z`: lanes × nodes × columns.
-///
-/// # Errors
-/// When shapes or types do not fit.
-pub fn filter(vectors: &Eigenvectors, response: &Tensor, z: &Wide) -> Result<Wide> {
-    on_card!(z.main() => super::cuda::filter(&vectors.on_card()?, response, z));
-    let response = response.contiguous()?;
-    let kept: Kept = Arc::default();
-    let (input, of, again) = (z.main().clone(), response.clone(), vectors.clone());
-    let forward = |z: &Tensor, beside| {
-        z.apply_op2_no_bwd(&response, &Filter { vectors: vectors.clone(), beside, kept: kept.clone() })
-    };
-    z.apply(forward, {
-        let kept = kept.clone();
-        move |grad| {
-            let (of_z, of_h) = filter_back(&again, &kept, &input, &of, grad)?;
-            Ok(vec![(input, of_z), (of, of_h)])
-        }
-    })
+impl Sided {
+    /// Returns U(h ⊙ UᵀX) of every lane; `response` is h, lanes × pairs.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn filter(&self, vectors: &Eigenvectors, response: &impl AsTensor) -> Result<Self> {
+        let response = response.tensor();
+        on_gpu!(self.main() => super::cuda::filter(&vectors.on_gpu()?, &response, self));
+        let (shape, pairs) = shape(vectors, self.dims(), response.dims())?;
+        let again = vectors.clone();
+        by_float!(self.dtype(), "a filter", T => operation::<T, _, 1, 1>(
+            [self],
+            [&response],
+            self.dims(),
+            |sides, [h]| {
+                let (u, count) = (T::panels(&vectors.stored)?, sides.len());
+                let joined = shape.join(&sides.iter().map(|[x]| *x).collect::<Vec<_>>());
+                let width = shape.width(count);
+                let (mut y, mut out) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
+                u.par_times(&vectors.pairs, &joined, width, &mut y);
+                u.par_transposed_times(&vectors.pairs, &scaled(&y, h, shape, count), width, &mut out);
+                Ok(((0..count).map(|i| shape.part(&out, i, count)).collect(), Spectra { y, width }))
+            },
+            move |Back { kept, gradient, weights: [h], .. }| {
+                let u = T::panels(&again.stored)?;
+                let (joined, width) = (shape.join(&[gradient]), shape.width(1));
+                let (mut t, mut of_x) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
+                u.par_times(&again.pairs, &joined, width, &mut t);
+                let of_h = kept.dots(&t, shape, pairs);
+                u.par_transposed_times(&again.pairs, &scaled(&t, h, shape, 1), width, &mut of_x);
+                Ok(vec![Gradient::Of(shape.part(&of_x, 0, 1)), Gradient::Of(of_h)])
+            },
+        ))
+    }
 }
 
-/// Y, lanes side by side, those of the training side first; and how many tensors stand side by side.
-type Kept = Arc<Mutex<Option<(CpuStorage, usize)>>>;
+/// Y = UᵀX, all lanes side by side, those of the training side first.
+struct Spectra<T> {
+    y: Vec<T>,
+    /// Values of a padded row.
+    width: usize,
+}
 
-struct Filter {
-    vectors: Eigenvectors,
-    beside: Beside,
-    kept: Kept,
+impl<T: Element> Spectra<T> {
+    /// Returns ⟨t_i, y_i⟩ of every lane and pair; `t` has the training side alone.
+    fn dots(&self, t: &[T], shape: SideBySide, pairs: usize) -> Vec<T> {
+        let (width, columns) = (shape.width(1), shape.columns);
+        let mut dots = vec![T::default(); shape.lanes * pairs];
+        dots.par_chunks_mut(pairs.max(1)).enumerate().for_each(|(lane, dots)| {
+            let part = lane * columns..(lane + 1) * columns;
+            for ((dot, y), t) in dots.iter_mut().zip(self.y.chunks_exact(self.width)).zip(t.chunks_exact(width)) {
+                let products = y[part.clone()].iter().zip(&t[part.clone()]).map(|(y, t)| y.widen() * t.widen());
+                *dot = T::narrow(products.sum());
+            }
+        });
+        dots
+    }
 }
 
 fn shape(vectors: &Eigenvectors, z: &[usize], h: &[usize]) -> Result<(SideBySide, usize)> {
@@ -170,56 +200,4 @@ fn scaled<T: Element>(y: &[T], h: &[T], shape: SideBySide, count: usize) -> Vec<
         out[count * lanes * columns..].fill(T::default());
     });
     out
-}
-
-impl CustomOp2 for Filter {
-    fn name(&self) -> &'static str {
-        "filter"
-    }
-
-    fn cpu_fwd(&self, z: &CpuStorage, zl: &Layout, h: &CpuStorage, hl: &Layout) -> Result<(CpuStorage, Shape)> {
-        let (shape, pairs) = shape(&self.vectors, zl.dims(), hl.dims())?;
-        let out = by_float!(z.dtype(), "a filter", T => {
-            let (main, h): (&[T], &[T]) = (slices::slice(z, zl)?, slices::slice(h, hl)?);
-            let run = |tensors: &[&[T]]| {
-                let (joined, count) = (shape.join(tensors), tensors.len());
-                let width = shape.width(count);
-                let mut y = vec![T::default(); pairs * width];
-                let mut out = vec![T::default(); joined.len()];
-                let u = T::panels(&self.vectors.stored)?;
-                u.par_times(&self.vectors.pairs, &joined, width, &mut y);
-                u.par_transposed_times(&self.vectors.pairs, &scaled(&y, h, shape, count), width, &mut out);
-                let kept = Some((T::to_cpu_storage_owned(y), count));
-                *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
-                Ok((0..count).map(|i| shape.part(&out, i, count)).collect::<Vec<_>>())
-            };
-            self.beside.both(main, zl.shape(), run)
-        })?;
-        Ok((out, zl.shape().clone()))
-    }
-}
-
-/// ∂Z and ∂h.
-fn filter_back(vectors: &Eigenvectors, kept: &Kept, z: &Tensor, h: &Tensor, grad: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (shape, pairs) = shape(vectors, z.dims(), h.dims())?;
-    let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some((kept, count)) = kept.as_ref() else { bail!("a filter goes backward after it went forward") };
-    by_float!(z.dtype(), "a filter", T => {
-        let (y, u) = (T::cpu_storage_as_slice(kept)?, T::panels(&vectors.stored)?);
-        let joined = slices::values::<T, _>(grad, |grad| Ok(shape.join(&[grad])))?;
-        let (width, width_y, columns) = (shape.width(1), shape.width(*count), shape.columns);
-        let (mut t, mut of_z) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
-        u.par_times(&vectors.pairs, &joined, width, &mut t);
-        let mut of_h = vec![T::default(); shape.lanes * pairs];
-        of_h.par_chunks_mut(pairs.max(1)).enumerate().for_each(|(lane, of_h)| {
-            let part = lane * columns..(lane + 1) * columns;
-            for ((of_h, y), t) in of_h.iter_mut().zip(y.chunks_exact(width_y)).zip(t.chunks_exact(width)) {
-                let products = y[part.clone()].iter().zip(&t[part.clone()]).map(|(y, t)| y.widen() * t.widen());
-                *of_h = T::narrow(products.sum());
-            }
-        });
-        let t = slices::values::<T, _>(h, |h| Ok(scaled(&t, h, shape, 1)))?;
-        u.par_transposed_times(&vectors.pairs, &t, width, &mut of_z);
-        Ok((slices::tensor(shape.part(&of_z, 0, 1), z.dims())?, slices::tensor(of_h, h.dims())?))
-    })
 }

@@ -47,7 +47,7 @@ impl Response {
     /// # Errors
     /// When the shapes do not fit.
     pub fn of(&self, gamma: &Tensor) -> Result<Tensor> {
-        on_card!(gamma => gamma.flatten_from(1)?.matmul(self.0.on_card(gamma.device())?));
+        on_gpu!(gamma => gamma.flatten_from(1)?.matmul(self.0.on_gpu(gamma.device())?));
         gamma.contiguous()?.apply_op1(Forward(self.0.clone()))
     }
 }
@@ -64,10 +64,10 @@ impl Inner {
         self.powers.len() / self.degrees
     }
 
-    /// Returns (bins · degrees) × pairs, λ_i^j where pair i is in the bin and 0 elsewhere. On a card one product with it is
+    /// Returns (bins · degrees) × pairs, λ_i^j where pair i is in the bin and 0 elsewhere. On a GPU one product with it is
     /// faster than any sum by bins, and candle goes back through it.
     #[cfg(feature = "cuda")]
-    fn on_card(&self, device: &candle_core::Device) -> Result<&Tensor> {
+    fn on_gpu(&self, device: &candle_core::Device) -> Result<&Tensor> {
         crate::tensor::cuda::once(&self.uploaded, || {
             let (rows, pairs) = (self.bins.len() * self.degrees, self.pairs());
             let mut spread = vec![0f32; rows * pairs];
@@ -113,7 +113,7 @@ impl CustomOp1 for Forward {
         let of = &*self.0;
         let (pairs, degrees) = (of.pairs(), of.degrees);
         by_float!(gamma.dtype(), "a response", T => {
-            let gradient = slices::values::<T, _>(grad, |grad| {
+            let gradient = slices::lend::<T, _, 1>([grad], |[grad]| {
                 let lane = |grad: &[T]| {
                     let bin = |bin: &Range<usize>| {
                         let mut sums = vec![0.0; degrees];

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use candle_core::backprop::GradStore;
 use candle_core::{Result, Tensor, TensorId};
 
-use super::shift::sum;
+use super::sum::sum;
 
 /// Turns the gradients of an operation's outputs, none where nothing arrived, into those of its inputs.
 type Back = Box<dyn FnOnce(&[Option<Tensor>]) -> Result<Vec<(Tensor, Tensor)>>>;
@@ -23,44 +23,66 @@ struct Step {
     back: Back,
 }
 
+/// Which sides a pass computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sides {
+    /// Training alone: the first pass of a run.
+    Train,
+    /// Training, and the evaluation of the same weights beside it.
+    Both,
+    /// Evaluation alone: the last pass of a run. Nothing is dropped, and there is no way back.
+    Eval,
+}
+
+impl Sides {
+    /// Returns whether a pass trains.
+    pub fn train(self) -> bool {
+        self != Self::Eval
+    }
+
+    /// Returns whether a pass evaluates.
+    pub fn evaluate(self) -> bool {
+        self != Self::Train
+    }
+}
+
 /// The steps of a pass; a handle.
 #[derive(Clone)]
-pub(crate) struct Tape {
-    /// None in a pass that has no way back.
-    steps: Option<Rc<RefCell<Vec<Step>>>>,
+pub struct Tape {
+    sides: Sides,
+    steps: Rc<RefCell<Vec<Step>>>,
 }
 
 impl Tape {
-    /// A tape for a pass that trains.
-    pub fn recording() -> Self {
-        Self { steps: Some(Rc::default()) }
+    /// Starts the tape of a pass. One that only evaluates notes nothing.
+    pub fn new(sides: Sides) -> Self {
+        Self { sides, steps: Rc::default() }
     }
 
-    /// A tape that forgets: evaluation has no way back.
-    pub fn forgetting() -> Self {
-        Self { steps: None }
+    /// Returns which sides the pass computes.
+    pub fn sides(&self) -> Sides {
+        self.sides
     }
 
     /// Notes an operation.
-    pub fn note(
+    pub(crate) fn note(
         &self,
         outputs: &[&Tensor],
         back: impl FnOnce(&[Option<Tensor>]) -> Result<Vec<(Tensor, Tensor)>> + 'static,
     ) {
-        if let Some(steps) = &self.steps {
+        if self.sides.train() {
             let outputs = outputs.iter().map(|output| output.id()).collect();
-            steps.borrow_mut().push(Step { outputs, back: Box::new(back) });
+            self.steps.borrow_mut().push(Step { outputs, back: Box::new(back) });
         }
     }
 
     /// Walks back from the gradients of some tensors, and returns those of all tensors that candle or nobody made.
-    pub fn back(&self, from: Vec<(Tensor, Tensor)>) -> Result<Gradients> {
+    pub(crate) fn back(&self, from: Vec<(Tensor, Tensor)>) -> Result<Gradients> {
         let mut gradients = Gradients::default();
         for (tensor, gradient) in from {
             gradients.add(tensor, gradient)?;
         }
-        let steps = self.steps.as_ref().map(|steps| steps.take()).unwrap_or_default();
-        for step in steps.into_iter().rev() {
+        for step in self.steps.take().into_iter().rev() {
             let arrived: Vec<_> = step.outputs.iter().map(|output| gradients.take(*output)).collect();
             if arrived.iter().any(Option::is_some) {
                 for (input, gradient) in (step.back)(&arrived)? {
@@ -84,11 +106,11 @@ pub(crate) struct Gradients {
 
 impl Gradients {
     fn add(&mut self, tensor: Tensor, gradient: Tensor) -> Result<()> {
-        let sum = match self.take(tensor.id()) {
+        let total = match self.take(tensor.id()) {
             Some(before) => sum(&before, &gradient)?,
             None => gradient,
         };
-        self.arrived.push((tensor, sum));
+        self.arrived.push((tensor, total));
         Ok(())
     }
 

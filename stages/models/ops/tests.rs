@@ -2,7 +2,7 @@
 //! through all tests: values, gradients, precision, lanes in company and alone, threads, the evaluation beside.
 
 mod cases;
-mod entropy;
+mod loss;
 mod tape;
 
 use std::ops::Range;
@@ -50,7 +50,7 @@ fn weight(case: &Case, lanes: &Range<usize>, like: &Tensor) -> Tensor {
 
 /// The result of an operation, and the gradients of its inputs.
 fn run(case: &Case, lanes: &Range<usize>, dtype: DType) -> Vec<Tensor> {
-    let (vars, tape) = (inputs(case, lanes, dtype), Tape::recording());
+    let (vars, tape) = (inputs(case, lanes, dtype), Tape::new(Sides::Train));
     let out = (case.op)(&tensors(&vars), None, lanes.clone(), &tape).unwrap().main().clone();
     let gradients = tape.back(vec![(out.clone(), weight(case, lanes, &out))]).unwrap();
     let of = |var: &Var| gradients.of(var.as_tensor()).unwrap().unwrap();
@@ -97,7 +97,7 @@ fn gradients_match_finite_differences() {
         let all = 0..case.lanes;
         let vars = inputs(&case, &all, DType::F64);
         let pass = || {
-            let tape = Tape::recording();
+            let tape = Tape::new(Sides::Train);
             let out = (case.op)(&tensors(&vars), None, all.clone(), &tape).unwrap().main().clone();
             let weight = weight(&case, &all, &out);
             let value = (&out * &weight).unwrap().sum_all().unwrap().to_scalar().unwrap();
@@ -138,10 +138,10 @@ fn the_evaluation_beside_has_the_bytes_of_one_alone() {
             let all = 0..case.lanes;
             let vars = tensors(&inputs(&case, &all, DType::F32));
             let eval = normal(vars[0].dims(), 99).to_dtype(DType::F32).unwrap();
-            let tape = Tape::recording();
+            let tape = Tape::new(Sides::Train);
             let both = (case.op)(&vars, Some(&eval), all.clone(), &tape).unwrap();
             let swapped = [vec![eval], vars[1..].to_vec()].concat();
-            let alone = (case.op)(&swapped, None, all.clone(), &Tape::forgetting()).unwrap();
+            let alone = (case.op)(&swapped, None, all.clone(), &Tape::new(Sides::Eval)).unwrap();
             assert_eq!(bits(both.eval().unwrap()), bits(alone.main()), "{} with {sizes:?}", case.name);
             let main = (case.op)(&vars, None, all.clone(), &tape).unwrap();
             assert_eq!(bits(both.main()), bits(main.main()), "{}: the other side is not touched", case.name);
@@ -153,7 +153,7 @@ fn the_evaluation_beside_has_the_bytes_of_one_alone() {
 fn shapes_and_types_that_do_not_fit_are_refused() {
     for case in cases(SMALL) {
         let whole = tensors(&inputs(&case, &(0..2), DType::F64));
-        let refused = |inputs: &[Tensor]| (case.op)(inputs, None, 0..2, &Tape::forgetting()).is_err();
+        let refused = |inputs: &[Tensor]| (case.op)(inputs, None, 0..2, &Tape::new(Sides::Eval)).is_err();
         assert!(!refused(&whole), "{}", case.name);
         for at in 0..whole.len() {
             let with = |t: Tensor| {

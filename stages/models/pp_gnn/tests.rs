@@ -6,6 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::contract::params::Params as _;
 use crate::models::GprGnn;
+use crate::models::ops::Sides;
 use crate::models::testing::{self, Built, distance};
 use crate::optim::Rule;
 
@@ -17,7 +18,7 @@ fn build(params: &Params, graph: &GraphView) -> Built<PpGnn> {
 
 /// Z₀, which is filtered.
 fn network(built: &Built<PpGnn>, graph: &GraphView) -> Tensor {
-    testing::evaluated(|pass| built.model.net.forward(graph, pass), LANES)
+    testing::evaluated(graph, |x, pass| built.model.net.forward(x, pass), LANES)
 }
 
 /// A·Z of every lane.
@@ -93,7 +94,7 @@ fn one_layer_and_all_weight_on_power_k_give_simple_graph_convolution() {
 fn variants_are_their_formulas() {
     // By hand: Σ over the kept pairs of weight · h(λ_i) u_i u_iᵀ Z, plus the global polynomial.
     let (operator, nodes, spectrum) = testing::artifacts();
-    let graph = GraphView::new(&operator, &nodes, Some(&spectrum), DType::F64).unwrap();
+    let graph = testing::view_of((operator, nodes, spectrum.clone()), DType::F64);
     let values = [&spectrum.low.values[..], &spectrum.high.values[..]].concat();
     let vectors: Vec<f64> =
         spectrum.low.vectors.iter().chain(spectrum.high.vectors.iter()).map(|x| f64::from(*x)).collect();
@@ -138,8 +139,8 @@ fn independent_branches_see_masks_of_their_own_and_shared_ones_do_not() {
         let mut built = build(&params, &graph);
         let trained = built.train(&graph);
         let mut again = build(&params, &graph);
-        let mut pass = Pass::new(crate::models::Sides::Train, &mut again.streams);
-        distance(&trained, built.model.net.forward(&graph, &mut pass).unwrap().main())
+        let net = |x: &Input, pass: &mut Pass| built.model.net.forward(x, pass);
+        distance(&trained, testing::in_pass(Sides::Train, &graph, &mut again.streams, net).main())
     };
     assert!(far(Masks::Shared) < 1e-6);
     assert!(far(Masks::Independent) > 1e-2);
@@ -148,9 +149,9 @@ fn independent_branches_see_masks_of_their_own_and_shared_ones_do_not() {
 #[test]
 fn the_regulariser_is_off_by_default_and_scales_with_its_strength() {
     let graph = testing::view(DType::F64);
-    assert!(build(&Params::default(), &graph).model.penalty().unwrap().is_none());
+    assert!(build(&Params::default(), &graph).model.spectral.penalty().unwrap().is_none());
     let penalties = |params: Params| -> Vec<f64> {
-        build(&params, &graph).model.penalty().unwrap().map_or(vec![0.0; LANES], |p| p.to_vec1().unwrap())
+        build(&params, &graph).model.spectral.penalty().unwrap().map_or(vec![0.0; LANES], |p| p.to_vec1().unwrap())
     };
     let random = Params { init: Scheme::Random, reg: 1.0, ..Params::default() };
     let one = penalties(random.clone());
@@ -192,7 +193,7 @@ fn bins_of_the_sides_can_differ_and_coefficients_are_not_decayed() {
     let built = build(&Params { bins_low: Some(5), bins_high: Some(2), order: 3, ..Params::default() }, &graph);
     let shapes: Vec<_> = built.model.spectral.gammas.iter().map(|g| g.tensor().dims().to_vec()).collect();
     assert_eq!(shapes, [[LANES, 5, 4], [LANES, 2, 4]]);
-    let rules: Vec<_> = built.weights.iter().map(|w| w.rule).collect();
+    let rules: Vec<_> = built.weights.iter().filter_map(|w| w.rule()).collect();
     assert_eq!(rules, [[Rule::decayed(); 4].as_slice(), &[Rule::free(); 3]].concat());
 }
 
@@ -224,8 +225,8 @@ fn parameters_that_do_not_fit_each_other_are_reported_once() {
 
 #[test]
 fn it_cannot_be_built_without_a_spectrum() {
-    let (operator, nodes, _) = testing::artifacts();
-    let graph = GraphView::new(&operator, &nodes, None, DType::F32).unwrap();
+    let mut graph = testing::view(DType::F32);
+    graph.spectrum = None;
     let error = refusal(&Params::default(), &graph).unwrap();
     assert!(matches!(error, StageError::MissingInput { slot: "spectrum" }));
 }

@@ -3,11 +3,12 @@
 
 use candle_core::{DType, Tensor};
 
+use crate::models::ops::{AsTensor, Sides};
 use crate::models::testing::{
-    Built, bits, build_by_name, eval, flat, normal, sparse_view_for, streams, undropped, view_for, weighted_pass,
-    with_threads, zoo,
+    Built, bits, build_by_name, eval, flat, forward, normal, sparse_view_for, streams, undropped, view_for,
+    weighted_pass, with_threads, zoo,
 };
-use crate::models::{GraphView, Model, Pass, Sides};
+use crate::models::{GraphView, Model};
 
 const LANES: usize = 3;
 
@@ -17,7 +18,7 @@ fn views(name: &str, dtype: DType) -> [GraphView; 2] {
 
 /// Training and evaluation logits of a pass that goes on with the streams of the model.
 fn both(built: &mut Built<dyn Model>, graph: &GraphView) -> [Tensor; 2] {
-    let logits = built.model.forward(graph, &mut Pass::new(Sides::Both, &mut built.streams)).unwrap();
+    let logits = forward(&*built.model, graph, Sides::Both, &mut built.streams).logits;
     [logits.main().clone(), logits.eval().unwrap().clone()]
 }
 
@@ -48,8 +49,8 @@ fn training_is_not_touched_by_the_evaluation_that_rides_along() {
             let [mut with, mut without] = [0, 1].map(|_| build_by_name(name, &params, &graph, streams(LANES)));
             for _ in 0..2 {
                 let [main, _] = both(&mut with, &graph);
-                let alone = without.model.forward(&graph, &mut Pass::new(Sides::Train, &mut without.streams)).unwrap();
-                assert_eq!(bits(&main), bits(alone.main()), "{name}");
+                let alone = forward(&*without.model, &graph, Sides::Train, &mut without.streams);
+                assert_eq!(bits(&main), bits(alone.logits.main()), "{name}");
             }
         }
     }
@@ -125,13 +126,13 @@ fn a_weight_that_is_not_a_number_is_seen_in_its_lane_alone() {
 fn the_gradient_of_a_lane_reaches_its_own_weights_only() {
     for (name, params) in zoo() {
         let graph = view_for(name, DType::F64);
-        let built = build_by_name(name, &params, &graph, streams(LANES));
+        let mut built = build_by_name(name, &params, &graph, streams(LANES));
         let weight = normal(&[LANES, graph.nodes, graph.classes], 5);
         let zeros = weight.narrow(0, 0, 1).unwrap().zeros_like().unwrap();
         let of_one = Tensor::cat(&[&zeros, &weight.narrow(0, 1, 1).unwrap(), &zeros], 0).unwrap();
         let (_, all) = weighted_pass(&*built.model, &graph, &weight);
         let (_, one) = weighted_pass(&*built.model, &graph, &of_one);
-        let penalised = built.model.penalty().unwrap().is_some();
+        let penalised = forward(&*built.model, &graph, Sides::Train, &mut built.streams).term.is_some();
         for weight in &built.weights {
             let [all, one] = [&all, &one].map(|of| of.of(&weight.param.tensor()).unwrap());
             let (Some(all), Some(one)) = (all, one) else {

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::kinds::{Features, Matrix, Nodes, Operator, Side, Spectrum};
 use crate::math::csr::Csr;
-use crate::models::ops::Targets;
-use crate::models::testing::{build_by_name, distance, streams};
-use crate::models::{GraphView, Pass, Sides};
+use crate::models::ops::{AsTensor, Sides, Tape, Targets};
+use crate::models::testing::{build_by_name, distance, streams, view_of};
+use crate::models::{GraphView, Input, Output, Pass};
 use crate::optim::{Adam, Settings};
 
 const LANES: usize = 2;
@@ -82,7 +82,7 @@ fn graphs(graph: &Value, loops: bool, dtype: DType) -> [GraphView; 2] {
     let sparse = Features::Sparse(Csr::rectangular(n, cols, indptr, indices, values).unwrap());
     [Features::Dense(Matrix { rows: n, cols, data }), sparse].map(|features| {
         let nodes = Nodes { features, labels: integers(&graph["labels"]), classes: 3 };
-        GraphView::new(&operator(&graph["edges"], n, loops), &nodes, Some(&spectrum), dtype).unwrap()
+        view_of((operator(&graph["edges"], n, loops), nodes, spectrum.clone()), dtype)
     })
 }
 
@@ -96,25 +96,27 @@ fn differences(case: &Value, graph: &GraphView, file: &Value) -> [f64; 4] {
         assert_eq!(start.dims(), weight.param.tensor().dims(), "{}: {}", case["name"], weight.name);
         weight.param.set(&start.to_dtype(graph.dtype()).unwrap()).unwrap();
     }
+    let tape = Tape::new(Sides::Both);
     let mut pass = Pass::new(Sides::Both, &mut built.streams);
-    let logits = built.model.forward(graph, &mut pass).unwrap();
+    let Output { logits, term, .. } =
+        built.model.forward(graph, &Input::new(&graph.features, &tape), &mut pass).unwrap();
     let labels: Arc<[u32]> = integers(&file["graph"]["labels"]).into();
     let targets = Targets::new(labels, vec![integers(&file["graph"]["train"]); LANES]);
     let (mut losses, gradient) = targets.loss(logits.main()).unwrap();
     let mut from = vec![(logits.main().clone(), gradient)];
-    if let Some(penalty) = built.model.penalty().unwrap() {
-        let penalties = penalty.to_dtype(DType::F64).unwrap().to_vec1::<f64>().unwrap();
-        losses.iter_mut().zip(penalties).for_each(|(loss, penalty)| *loss += penalty);
-        from.push((penalty.clone(), penalty.ones_like().unwrap()));
+    if let Some(term) = term {
+        let terms = term.to_dtype(DType::F64).unwrap().to_vec1::<f64>().unwrap();
+        losses.iter_mut().zip(terms).for_each(|(loss, term)| *loss += term);
+        from.push((term.clone(), term.ones_like().unwrap()));
     }
-    let gradients = pass.back(from).unwrap();
+    let gradients = tape.back(from).unwrap();
     let lr = of["lr"].as_f64().unwrap();
     let settings = Settings { lr, lr_now: lr, weight_decay: of["weight-decay"].as_f64().unwrap() };
     let (mut of_gradients, mut of_steps) = (0f64, 0f64);
     for weight in &built.weights {
         let gradient = gradients.of(&weight.param.tensor()).unwrap().unwrap();
         of_gradients = of_gradients.max(distance(&gradient, &tensor(&case["gradients"][weight.name])));
-        Adam::new(weight.rule).step(&weight.param.var(), &gradient, settings).unwrap();
+        Adam::new(weight.rule().unwrap()).step(&weight.param.var(), &gradient, settings).unwrap();
         of_steps = of_steps.max(distance(&weight.param.tensor(), &tensor(&case["after"][weight.name])));
     }
     let sides = [logits.main(), logits.eval().unwrap()].map(|side| distance(side, &tensor(&case["logits"])));

@@ -1,14 +1,10 @@
 //! Splits that train together against splits that train alone, by a plain loop that is written here: the same bytes for
 //! any company, any grouping and any number of threads, of all models.
 
-use std::sync::Arc;
-
-use candle_core::DType;
-
+use super::by_hand::by_plain_loop;
 use super::*;
-use crate::models::testing::{Built, build_by_name, flat, zoo};
-use crate::models::{Model, Pass, Sides, Streams};
-use crate::optim::{Adam, Settings, StepDecay, WindowedStop};
+use crate::models::Model;
+use crate::models::testing::{Built, build_by_name, zoo};
 
 const SPLITS: usize = 5;
 
@@ -18,7 +14,7 @@ fn restless(model: &str, epochs: usize) -> Params {
 }
 
 /// The graph of the tests as a model wants it, with dense and with sparse features, which say something about the labels.
-fn graphs(model: &str) -> [(Operator, Nodes, Spectrum); 2] {
+fn graphs(model: &str) -> [Graph; 2] {
     [false, true].map(|sparse| {
         let (operator, mut nodes, spectrum) = testing::artifacts_with(model != "bernnet");
         if sparse {
@@ -30,74 +26,11 @@ fn graphs(model: &str) -> [(Operator, Nodes, Spectrum); 2] {
     })
 }
 
-fn weights_of(built: &Built<dyn Model>) -> Vec<Vec<f32>> {
-    built.weights.iter().map(|w| flat(&w.param.tensor()).into_iter().map(|x| x as f32).collect()).collect()
-}
-
-/// Trains one split as the documentation of the stage says it: step, evaluation alone, choice, stop.
-fn by_plain_loop(p: &Params, variant: &Value, view: &GraphView, labels: &[u32], split: usize) -> TrainedSplit {
-    let (all, labels): (_, Arc<[u32]>) = (splits(SPLITS), labels.into());
-    let targets = |part| Targets::new(labels.clone(), vec![all.nodes(split, part)]);
-    let (train, val) = (targets(Part::Train), targets(Part::Val));
-    let mut built = build_by_name(&p.model, variant, view, vec![Streams::new(p.seed, split)]);
-    let mut adams: Vec<_> = built.weights.iter().map(|w| Adam::new(w.rule)).collect();
-    let schedule = StepDecay { lr: p.lr, factor: p.lr_decay, every: p.lr_decay_every };
-    let (mut stop, mut history) = (WindowedStop::new(p.window), Vec::<Epoch>::new());
-    let mut kept: Option<(usize, Vec<f32>, Vec<Vec<f32>>)> = None;
-    for epoch in 0..p.epochs {
-        let mut pass = Pass::new(Sides::Train, &mut built.streams);
-        let logits = built.model.forward(view, &mut pass).unwrap().main().clone();
-        let (losses, gradient) = train.loss(&logits).unwrap();
-        let (mut train_loss, mut from) = (losses[0], vec![(logits, gradient)]);
-        if let Some(penalty) = built.model.penalty().unwrap() {
-            train_loss += flat(&penalty)[0];
-            from.push((penalty.clone(), penalty.ones_like().unwrap()));
-        }
-        let gradients = pass.back(from).unwrap();
-        let settings = Settings { lr: p.lr, lr_now: schedule.at(epoch), weight_decay: p.weight_decay };
-        for (weight, adam) in built.weights.iter().zip(&mut adams) {
-            if let Some(gradient) = gradients.of(&weight.param.tensor()).unwrap() {
-                adam.step(&weight.param.var(), &gradient, settings).unwrap();
-            }
-        }
-        let logits = testing::eval(&*built.model, view, 1);
-        let score = val.scores(&logits).unwrap()[0];
-        let best = history.iter().map(|e| e.val_loss).fold(f64::INFINITY, f64::min);
-        history.push(Epoch { train_loss, val_loss: score.loss, val_accuracy: score.accuracy });
-        if score.loss < best {
-            let logits = flat(&logits).into_iter().map(|x| x as f32).collect();
-            kept = Some((epoch, logits, weights_of(&built)));
-        }
-        if stop.observe(score.loss) {
-            break;
-        }
-    }
-    let (best_epoch, logits, values) = kept.unwrap();
-    let shape = |w: &crate::models::Named| w.param.tensor().dims()[1..].to_vec();
-    let named = built.weights.iter().zip(values).map(|(w, values)| (w.name.to_owned(), (shape(w), values)));
-    TrainedSplit { best_epoch, logits, weights: named.collect(), history }
-}
-
 /// Trains groups of splits as batches.
-fn in_groups(
-    p: &Params,
-    variant: &Value,
-    graph: &(Operator, Nodes, Spectrum),
-    groups: &[&[usize]],
-) -> Vec<TrainedSplit> {
-    let (operator, nodes, spectrum) = graph;
+fn in_groups(p: &Params, variant: &Value, graph: &Graph, groups: &[&[usize]]) -> Vec<TrainedSplit> {
     let cancel = AtomicBool::new(false);
     let (job, splits) = (Job { variant, ..Job::alone(&cancel) }, splits(SPLITS));
-    let run = Run {
-        params: p,
-        model: find(&p.model).unwrap(),
-        data: GraphView::new(operator, nodes, Some(spectrum), DType::F32).unwrap(),
-        labels: &nodes.labels,
-        splits: &splits,
-        job: &job,
-        epochs_done: AtomicU64::new(0),
-        first_failed: AtomicUsize::new(usize::MAX),
-    };
+    let run = Run::new(p, parts(graph), &splits, &job).unwrap();
     let mut all: Vec<_> = groups.iter().flat_map(|g| Batch::new(&run, g).and_then(Batch::train).unwrap()).collect();
     all.sort_by_key(|(split, _)| *split);
     all.into_iter().map(|(_, result)| result.unwrap()).collect()
@@ -108,17 +41,18 @@ fn any_company_gives_the_bytes_of_each_split_alone() {
     for (model, variant) in zoo() {
         let p = restless(model, 20);
         for graph in graphs(model) {
-            let (operator, nodes, spectrum) = &graph;
-            let view = GraphView::new(operator, nodes, Some(spectrum), DType::F32).unwrap();
-            let alone: Vec<_> =
-                (0..SPLITS).map(|split| by_plain_loop(&p, &variant, &view, &nodes.labels, split)).collect();
+            let view = GraphView::new(parts(&graph), DType::F32, Device::Cpu).unwrap();
+            let all = splits(SPLITS);
+            let one = |split| by_plain_loop(&p, &variant, &view, &graph.1.labels, &all, split);
+            let alone: Vec<_> = (0..SPLITS).map(one).collect();
             let lengths: Vec<_> = alone.iter().map(|split| split.history.len()).collect();
             let stop_together = lengths.iter().all(|l| *l == lengths[0]);
-            assert!(!stop_together || matches!(nodes.features, Features::Sparse(_)), "{model} {variant}: {lengths:?}");
+            assert!(
+                !stop_together || matches!(graph.1.features, Features::Sparse(_)),
+                "{model} {variant}: {lengths:?}"
+            );
             for threads in [1, 2, 3, 9] {
-                let cancel = AtomicBool::new(false);
-                let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
-                let trained = train(&p, operator, nodes, &splits(SPLITS), Some(spectrum), &job).unwrap();
+                let trained = train_on(&graph, &p, &variant, &all, threads).unwrap();
                 // `==` on floats is meant: bytes must agree.
                 assert!(trained.splits == alone, "{model} {variant} with {threads} threads");
             }
@@ -132,24 +66,25 @@ fn any_company_gives_the_bytes_of_each_split_alone() {
 #[test]
 fn stored_weights_give_the_stored_logits() {
     for (model, variant) in zoo() {
-        for (operator, nodes, spectrum) in graphs(model) {
-            let cancel = AtomicBool::new(false);
-            let job = Job { variant: &variant, ..Job::alone(&cancel) };
-            let trained =
-                train(&restless(model, 12), &operator, &nodes, &splits(SPLITS), Some(&spectrum), &job).unwrap();
-            let view = GraphView::new(&operator, &nodes, Some(&spectrum), DType::F32).unwrap();
+        for graph in graphs(model) {
+            let trained = train_on(&graph, &restless(model, 12), &variant, &splits(SPLITS), 1).unwrap();
+            let view = GraphView::new(parts(&graph), DType::F32, Device::Cpu).unwrap();
             for split in &trained.splits {
                 let built = build_by_name(model, &variant, &view, testing::streams(1));
-                for weight in &built.weights {
-                    let (shape, values) = &split.weights[weight.name];
-                    let shape = [&[1], shape.as_slice()].concat();
-                    weight.param.set(&Tensor::from_slice(values, shape, &Device::Cpu).unwrap()).unwrap();
-                }
-                let logits: Vec<f32> = testing::eval(&*built.model, &view, 1).flatten_all().unwrap().to_vec1().unwrap();
-                assert_eq!(logits, split.logits, "{model} {variant}");
+                assert_eq!(logits_of(&built, split, &view), split.logits, "{model} {variant}");
             }
         }
     }
+}
+
+/// The logits that a model gives with the stored weights of a split.
+pub(super) fn logits_of(built: &Built<dyn Model>, split: &TrainedSplit, view: &GraphView) -> Vec<f32> {
+    for weight in &built.weights {
+        let (shape, values) = &split.weights[weight.name];
+        let shape = [&[1], shape.as_slice()].concat();
+        weight.param.set(&Tensor::from_slice(values, shape, &Device::Cpu).unwrap()).unwrap();
+    }
+    testing::eval(&*built.model, view, 1).flatten_all().unwrap().to_vec1().unwrap()
 }
 
 #[test]
@@ -168,20 +103,18 @@ fn batches_hold_every_split_once_and_none_is_too_large() {
 }
 
 #[test]
-fn a_batch_is_cut_where_its_activations_are_large() {
-    let (operator, nodes, _) = testing::artifacts();
-    let cancel = AtomicBool::new(false);
-    let variant = json!({"hidden": 65536});
-    let (job, splits, params) = (Job { variant: &variant, ..Job::alone(&cancel) }, splits(2), params("mlp"));
-    let run = Run {
-        params: &params,
-        model: find("mlp").unwrap(),
-        data: GraphView::new(&operator, &nodes, None, DType::F32).unwrap(),
-        labels: &nodes.labels,
-        splits: &splits,
-        job: &job,
-        epochs_done: AtomicU64::new(0),
-        first_failed: AtomicUsize::new(usize::MAX),
-    };
-    assert_eq!(run.largest_batch().unwrap(), ACTIVATIONS / (testing::NODES * 65536 * 4));
+fn a_batch_is_cut_where_the_model_says_that_its_activations_are_large() {
+    let (graph, cancel) = (testing::artifacts(), AtomicBool::new(false));
+    for (model, variant, widest) in [
+        ("lr", json!({}), 2),
+        ("mlp", json!({"hidden": 65536}), 65536),
+        ("gcn", json!({"hidden": 1000}), 1000),
+        ("pp-gnn", json!({"hidden": 1000, "order": 5000}), 1000),
+        ("pp-gnn", json!({"hidden": 1000, "linear": true}), 2),
+    ] {
+        let (job, splits, params) = (Job { variant: &variant, ..Job::alone(&cancel) }, splits(2), params(model));
+        let run = Run::new(&params, parts(&graph), &splits, &job).unwrap();
+        let expected = ACTIVATIONS / (testing::NODES * widest * 4);
+        assert_eq!(run.largest_batch().unwrap(), expected.max(1), "{model} {variant}");
+    }
 }

@@ -18,7 +18,8 @@ fn run_changed(
     change(&mut features.data);
     let (notes, variant) = (Notes::default(), json!({"dropout": 0.0}));
     let job = Job { threads, variant: &variant, progress: &notes, ..Job::alone(&notes.cancel) };
-    let result = train(params, &operator, &nodes, splits, Some(&spectrum), &job);
+    let graph = (operator, nodes, spectrum);
+    let result = testing::with_threads(threads, || train(params, parts(&graph), splits, &job));
     assert!(notes.seen.into_inner().unwrap().iter().all(|p| p.done <= p.total), "no more is done than there is");
     result
 }
@@ -85,9 +86,9 @@ impl ProgressSink for Notes {
 }
 
 fn run_noted(params: &Params, notes: &Notes, threads: usize) -> Result<Trained, StageError> {
-    let (operator, nodes, _) = testing::artifacts();
-    let job = Job { progress: notes, threads, variant: &json!({}), ..Job::alone(&notes.cancel) };
-    train(params, &operator, &nodes, &splits(3), None, &job)
+    let (graph, splits, variant) = (testing::artifacts(), splits(3), json!({}));
+    let job = Job { progress: notes, threads, variant: &variant, ..Job::alone(&notes.cancel) };
+    testing::with_threads(threads, || train(params, parts(&graph), &splits, &job))
 }
 
 #[test]

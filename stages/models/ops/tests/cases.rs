@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor};
 
+use super::super::sided::Eval;
 use super::super::*;
 use crate::kinds::{Features, Matrix};
 use crate::math::csr::Csr;
 use crate::math::kernels::hops::tests::symmetric;
 use crate::math::random::Stream;
 use crate::math::sparse_product::tests::random;
-use crate::models::FeatureView;
 use crate::models::testing::{flat, normal};
+use crate::models::{FeatureView, Input};
+use crate::tensor::slices::by_float;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
@@ -25,7 +27,7 @@ pub struct Sizes {
 }
 
 /// Inputs, lanes first, the first of them with this evaluation side if there is one; which lanes they are; the tape.
-type Op = dyn Fn(&[Tensor], Option<&Tensor>, Range<usize>, &Tape) -> Result<Wide> + Send + Sync;
+type Op = dyn Fn(&[Tensor], Option<&Tensor>, Range<usize>, &Tape) -> Result<Sided> + Send + Sync;
 type Plain = dyn Fn(&[Tensor]) -> Tensor + Send + Sync;
 
 /// An operation with its inputs.
@@ -43,18 +45,18 @@ pub struct Case {
     pub any_width: Vec<usize>,
 }
 
-fn wide(main: &Tensor, eval: Option<&Tensor>, tape: &Tape) -> Wide {
-    Wide::new(main.clone(), eval.map_or(Eval::Same, |eval| Eval::Own(eval.clone())), tape)
+fn sided(main: &Tensor, eval: Option<&Tensor>, tape: &Tape) -> Sided {
+    Sided::new(main.clone(), eval.map_or(Eval::Same, |eval| Eval::Own(eval.clone())), tape)
 }
 
 /// One mask a lane, of all lanes.
 fn masks(lanes: usize, entries: usize, seed: u64) -> Masks {
     let mut stream = Stream::new(seed, &["test", "masks"]);
-    Arc::new((0..lanes).map(|_| Mask::draw(&mut stream, entries, 0.4)).collect())
+    Arc::new(LaneMasks::Drawn((0..lanes).map(|_| Mask::draw(&mut stream, entries, 0.4)).collect()))
 }
 
 fn of_lanes(masks: &Masks, lanes: Range<usize>) -> Masks {
-    Arc::new(LaneMasks::Drawn(masks[lanes].to_vec()))
+    Arc::new(LaneMasks::Drawn(lanes.filter_map(|lane| masks.lane(lane).cloned()).collect()))
 }
 
 /// What masks multiply with, lanes × shape.
@@ -64,8 +66,9 @@ fn factors(masks: &Masks, shape: &[usize]) -> Tensor {
         mask.apply(&mut ones);
         ones
     };
+    let masks: Vec<&Mask> = (0..).map_while(|lane| masks.lane(lane)).collect();
     let shape = [&[masks.len()], shape].concat();
-    Tensor::from_vec(masks.iter().flat_map(lane).collect::<Vec<f64>>(), shape, &Device::Cpu).unwrap()
+    Tensor::from_vec(masks.into_iter().flat_map(lane).collect::<Vec<f64>>(), shape, &Device::Cpu).unwrap()
 }
 
 /// A·Z of every lane, A the same for all.
@@ -98,9 +101,9 @@ pub fn cases(s: Sizes) -> Vec<Case> {
     let (w, b) = (normal(&[s.lanes, s.columns, s.hidden], 2), normal(&[s.lanes, s.hidden], 3));
     let mut all = vec![
         case(
-            "affine",
+            "product and bias",
             vec![z.clone(), w.clone(), b],
-            Box::new(|x, eval, _, tape| affine(&wide(&x[0], eval, tape), &x[1], &x[2])),
+            Box::new(|x, eval, _, tape| sided(&x[0], eval, tape).times(&x[1])?.plus_bias(&x[2])),
             Box::new(|x| layer(&x[0], &x[1], &x[2])),
         ),
         Case {
@@ -108,35 +111,33 @@ pub fn cases(s: Sizes) -> Vec<Case> {
             ..case(
                 "product",
                 vec![z.clone(), w],
-                Box::new(|x, eval, _, tape| product(&wide(&x[0], eval, tape), &x[1])),
+                Box::new(|x, eval, _, tape| sided(&x[0], eval, tape).times(&x[1])),
                 Box::new(|x| x[0].matmul(&x[1]).unwrap()),
             )
         },
         case(
-            "shift",
+            "bias",
             vec![z.clone(), normal(&[s.lanes, s.columns], 4)],
-            Box::new(|x, eval, _, tape| shift(&wide(&x[0], eval, tape), &x[1])),
+            Box::new(|x, eval, _, tape| sided(&x[0], eval, tape).plus_bias(&x[1])),
             Box::new(|x| x[0].broadcast_add(&x[1].unsqueeze(1).unwrap()).unwrap()),
         ),
         case(
-            "add",
+            "sum",
             vec![z.clone(), normal(&[s.lanes, s.nodes, s.columns], 5)],
-            Box::new(|x, eval, _, tape| add(&wide(&x[0], eval, tape), &wide(&x[1], None, tape))),
+            Box::new(|x, eval, _, tape| sided(&x[0], eval, tape).plus(&sided(&x[1], None, tape))),
             Box::new(|x| (&x[0] + &x[1]).unwrap()),
         ),
         Case {
             any_width: vec![0],
             ..case(
-                "rectify",
+                "relu",
                 vec![z.clone()],
-                Box::new(|x, eval, _, tape| {
-                    let x = wide(&x[0], eval, tape);
-                    rectify(&x, None, x.eval_side().clone())
-                }),
+                Box::new(|x, eval, _, tape| sided(&x[0], eval, tape).relu()),
                 Box::new(|x| x[0].relu().unwrap()),
             )
         },
     ];
+    all.push(gated(s, &z));
     all.extend(on_graph(s, &z));
     all.extend(with_masks(s, &z));
     for sparse in [false, true] {
@@ -145,6 +146,44 @@ pub fn cases(s: Sizes) -> Vec<Case> {
         }
     }
     all
+}
+
+/// X ⊙ Y ⊙ w with w of every lane, columns: what gates and attention are like, two inputs that both have two sides, a
+/// weight, and something that is kept for the way back.
+fn gated(s: Sizes, z: &Tensor) -> Case {
+    fn gate(x: &Sided, y: &Sided, w: &Tensor) -> Result<Sided> {
+        if x.dims() != y.dims() || w.dims() != [x.lanes(), x.dims()[2]] {
+            candle_core::bail!("{:?}, {:?} and {:?} do not fit", x.dims(), y.dims(), w.dims());
+        }
+        let (lane, columns) = (x.dims()[1] * x.dims()[2], x.dims()[2]);
+        by_float!(x.dtype(), "a gate", T => operation::<T, Vec<T>, 2, 1>(
+            [x, y],
+            [w],
+            x.dims(),
+            |sides, [w]| {
+                let weight = |at: usize| w[at / lane * columns + at % columns];
+                let one = |[x, y]: &[&[T]; 2]| (0..x.len()).map(|at| x[at] * y[at] * weight(at)).collect();
+                let product = sides[0][0].iter().zip(sides[0][1]).map(|(x, y)| *x * *y).collect();
+                Ok((sides.iter().map(one).collect(), product))
+            },
+            move |Back { kept, gradient: g, inputs: [x, y], weights: [w], .. }| {
+                let weight = |at: usize| w[at / lane * columns + at % columns];
+                let mut of_w = vec![T::default(); w.len()];
+                (0..g.len()).for_each(|at| of_w[at / lane * columns + at % columns] += g[at] * kept[at]);
+                let of = |other: &[T]| Gradient::Of((0..g.len()).map(|at| g[at] * other[at] * weight(at)).collect());
+                Ok(vec![of(y), of(x), Gradient::Of(of_w)])
+            },
+        ))
+    }
+    Case {
+        name: "gate".into(),
+        lanes: s.lanes,
+        inputs: vec![z.clone(), normal(z.dims(), 31), normal(&[s.lanes, s.columns], 32)],
+        op: Box::new(|x, eval, _, tape| gate(&sided(&x[0], eval, tape), &sided(&x[1], None, tape), &x[2])),
+        plain: Box::new(|x| (&x[0] * &x[1]).unwrap().broadcast_mul(&x[2].unsqueeze(1).unwrap()).unwrap()),
+        has_beside: true,
+        any_width: Vec::new(),
+    }
 }
 
 fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
@@ -165,7 +204,7 @@ fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
             name: "propagate".into(),
             lanes: s.lanes,
             inputs: vec![z.clone()],
-            op: Box::new(move |x, eval, _, tape| propagate(&of, &wide(&x[0], eval, tape))),
+            op: Box::new(move |x, eval, _, tape| sided(&x[0], eval, tape).propagate(&of)),
             plain: Box::new(move |x| times(&full_of, &x[0])),
             has_beside: true,
             any_width: vec![0],
@@ -176,7 +215,7 @@ fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
             inputs: vec![z.clone(), normal(&[s.lanes, s.pairs], 8)],
             op: Box::new(move |x, eval, _, tape| {
                 let vectors = &vectors[usize::from(x[0].dtype() == DType::F64)];
-                filter(vectors, &x[1], &wide(&x[0], eval, tape))
+                sided(&x[0], eval, tape).filter(vectors, &x[1])
             }),
             plain: Box::new(move |x| {
                 let y = times(&u, &x[0]).broadcast_mul(&x[1].unsqueeze(2).unwrap()).unwrap();
@@ -192,7 +231,7 @@ fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
             name: format!("{basis:?} up to {order}"),
             lanes: s.lanes,
             inputs: vec![z.clone(), normal(&[s.lanes, order + 1], 9)],
-            op: Box::new(move |x, eval, _, tape| polynomial(&of, basis, &x[1], &wide(&x[0], eval, tape))),
+            op: Box::new(move |x, eval, _, tape| sided(&x[0], eval, tape).polynomial(&of, basis, &x[1])),
             plain: Box::new(move |x| {
                 let mut hops = vec![x[0].clone()];
                 for k in 1..=order {
@@ -219,12 +258,12 @@ fn with_masks(s: Sizes, z: &Tensor) -> Vec<Case> {
         .map(|rectifies| {
             let (masks, factors) = (masks.clone(), factors.clone());
             Case {
-                name: if rectifies { "rectify with masks" } else { "drop" }.into(),
+                name: if rectifies { "relu and dropout" } else { "dropout" }.into(),
                 lanes: s.lanes,
                 inputs: vec![z.clone()],
                 op: Box::new(move |x, _, lanes, tape| {
-                    let (x, masks) = (wide(&x[0], None, tape), of_lanes(&masks, lanes));
-                    if rectifies { rectify(&x, Some(masks), Eval::Absent) } else { drop(&x, masks, Eval::Absent) }
+                    let (x, masks) = (sided(&x[0], None, tape), of_lanes(&masks, lanes));
+                    if rectifies { x.rectified(Some(masks)) } else { x.masked(masks) }
                 }),
                 plain: Box::new(move |x| {
                     let x = if rectifies { x[0].relu().unwrap() } else { x[0].clone() };
@@ -248,7 +287,7 @@ pub fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case 
     };
     let views = [DType::F32, DType::F64].map(|dtype| Arc::new(FeatureView::new(&features, dtype).unwrap()));
     let pass = |seed: u64| PassMasks {
-        features: Some(masks(s.lanes, views[0].stored(), seed)),
+        features: Some(masks(s.lanes, Input::new(&views[0], &Tape::new(Sides::Eval)).stored(), seed)),
         hidden: hidden.then(|| masks(s.lanes, s.nodes * s.hidden, seed + 1)),
     };
     let masks: Vec<PassMasks> = match passes {
@@ -259,7 +298,7 @@ pub fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case 
     let seen = |pass: &PassMasks| {
         let lane = |lane: usize| {
             let mut values: Vec<f64> = features.values().iter().map(|x| f64::from(*x)).collect();
-            pass.features.iter().for_each(|masks| masks[lane].apply(&mut values));
+            pass.features.iter().filter_map(|masks| masks.lane(lane)).for_each(|mask| mask.apply(&mut values));
             let mut full = vec![0.0; s.nodes * columns];
             for (at, x) in values.into_iter().enumerate() {
                 let (row, column) = features.place(at);
@@ -286,9 +325,9 @@ pub fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case 
             hidden: pass.hidden.as_ref().map(some),
         });
         let view = &views[usize::from(x[0].dtype() == DType::F64)];
-        let outputs = layers(view, layer(0), hidden.then(|| layer(2)), masks.collect(), false, tape)?;
+        let outputs = Input::new(view, tape).layers(layer(0), hidden.then(|| layer(2)), masks.collect())?;
         let (first, others) = outputs.split_first().unwrap();
-        others.iter().try_fold(first.clone(), |sum, other| add(&sum, other))
+        others.iter().try_fold(first.clone(), |sum, other| sum.plus(other))
     };
     Case {
         name: format!(

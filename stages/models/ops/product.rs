@@ -1,46 +1,42 @@
-//! A layer of every lane on trained input: X·W, and X·W + b.
+//! Products of every lane on trained input: X·W.
 //!
-//! Of every lane, X: rows × in, W: in × out, b: out; ∂X = G·Wᵀ and ∂W = XᵀG, with G the gradient of the product. Rows are cut into ranges that depend on their number alone; sums of ranges are added in order.
+//! Of every lane, X: rows × in and W: in × out; ∂X = G·Wᵀ and ∂W = XᵀG, with G the gradient of the product. Rows are cut
+//! into ranges that depend on their number alone; sums of ranges are added in order.
 
-use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor, bail};
+use candle_core::{Result, bail};
 use rayon::prelude::*;
 
-use super::shift::shift;
-use super::wide::{Beside, Wide};
+use super::sided::{AsTensor, Back, Gradient, Sided, operation};
 use crate::math::kernels::tall::{Matrix, Onto};
 use crate::math::kernels::{pad_rows, pad_transposed, padded, unpad_rows};
-use crate::tensor::slices::{self, Element, by_float};
+use crate::tensor::slices::{Element, by_float};
 
 /// Rows that one task handles.
 const RANGE: usize = 1024;
 
-/// Returns X·W + b of every lane: `x` lanes × rows × in, `weight` lanes × in × out, `bias` lanes × out.
-///
-/// # Errors
-/// When the shapes or types do not fit.
-pub fn affine(x: &Wide, weight: &Tensor, bias: &Tensor) -> Result<Wide> {
-    shift(&product(x, weight)?, bias)
-}
-
-/// Returns X·W of every lane: `x` lanes × rows × in, `weight` lanes × in × out.
-///
-/// # Errors
-/// When the shapes or types do not fit.
-pub fn product(x: &Wide, weight: &Tensor) -> Result<Wide> {
-    on_card!(weight => super::cuda::layer(x, weight, None));
-    let (weight, input) = (weight.contiguous()?, x.main().clone());
-    x.apply(|x, beside| x.apply_op2_no_bwd(&weight, &Product { beside }), {
-        let weight = weight.clone();
-        move |grad| {
-            let [of_x, of_w] = backward(&input, &weight, grad)?;
-            Ok(vec![(input, of_x), (weight, of_w)])
-        }
-    })
-}
-
-struct Product {
-    beside: Beside,
+impl Sided {
+    /// Returns X·W of every lane; `weight`: lanes × in × out.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn times(&self, weight: &impl AsTensor) -> Result<Self> {
+        let weight = weight.tensor();
+        on_gpu!(weight => super::cuda::times(self, &weight));
+        let sizes @ [lanes, rows, inputs, outputs] = sizes(self.dims(), weight.dims())?;
+        by_float!(self.dtype(), "a product", T => operation::<T, _, 1, 1>(
+            [self],
+            [&weight],
+            &[lanes, rows, outputs],
+            |sides, [w]| {
+                let weights = padded_lanes(w, inputs, outputs);
+                Ok((sides.iter().map(|[x]| times(x, &weights, sizes)).collect(), ()))
+            },
+            move |Back { gradient, inputs: [x], weights: [w], .. }| {
+                let (of_x, of_w) = gradients(x, w, gradient, sizes);
+                Ok(vec![Gradient::Of(of_x), Gradient::Of(of_w)])
+            },
+        ))
+    }
 }
 
 /// lanes, rows, in, out.
@@ -53,33 +49,6 @@ fn sizes(x: &[usize], w: &[usize]) -> Result<Sizes> {
         }
         _ => bail!("{x:?} times {w:?} is no product of every lane"),
     }
-}
-
-impl CustomOp2 for Product {
-    fn name(&self) -> &'static str {
-        "product"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, xl: &Layout, w: &CpuStorage, wl: &Layout) -> Result<(CpuStorage, Shape)> {
-        let sizes @ [lanes, rows, inputs, outputs] = sizes(xl.dims(), wl.dims())?;
-        let shape = Shape::from((lanes, rows, outputs));
-        let out = by_float!(x.dtype(), "a product", T => {
-            let weights = padded_lanes(slices::slice::<T>(w, wl)?, inputs, outputs);
-            self.beside.each::<T>(slices::slice(x, xl)?, &shape, |x| times(x, &weights, sizes))
-        })?;
-        Ok((out, shape))
-    }
-}
-
-/// ∂X and ∂W.
-fn backward(x: &Tensor, w: &Tensor, grad: &Tensor) -> Result<[Tensor; 2]> {
-    let sizes = sizes(x.dims(), w.dims())?;
-    by_float!(x.dtype(), "a product", T => {
-        let (of_x, of_w) = slices::values::<T, _>(x, |x| {
-            slices::values::<T, _>(w, |w| slices::values::<T, _>(grad, |g| Ok(gradients(x, w, g, sizes))))
-        })?;
-        Ok([slices::tensor(of_x, x.dims())?, slices::tensor(of_w, w.dims())?])
-    })
 }
 
 /// Brings every lane of `rows` × `columns` values into padded rows.

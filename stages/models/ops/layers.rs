@@ -15,15 +15,16 @@ use std::sync::Arc;
 use candle_core::{Result, Tensor, bail};
 use rayon::prelude::*;
 
-use super::Masks;
+use super::masks::{Mask, Masks};
+use super::sided::{AsTensor, Eval, Sided};
 use super::tape::Tape;
-use super::wide::{Eval, Wide};
 use crate::math::kernels::tall::{Matrix, Onto};
 use crate::math::kernels::units::rectify_rows;
 use crate::math::kernels::{pad_rows, padded, unpad_rows};
 use crate::math::real::Real;
-use crate::models::FeatureView;
+use crate::models::blocks::Linear;
 use crate::models::features::Stored;
+use crate::models::{Dropout, FeatureView, Input};
 use crate::tensor::slices::{self, Element, by_float};
 
 /// Rows that one task handles; a multiple of 64, so that every piece of a mask starts with a word.
@@ -51,21 +52,56 @@ impl PassMasks {
     pub fn drops(&self) -> bool {
         self.features.is_some() || self.hidden.is_some()
     }
+
+    fn fit(&self, lanes: usize) -> Result<()> {
+        self.features.iter().chain(&self.hidden).try_for_each(|masks| masks.drawn(lanes).map(drop))
+    }
+
+    fn on_features(&self, lane: usize) -> Option<&Mask> {
+        self.features.as_ref()?.lane(lane)
+    }
+
+    fn on_hidden(&self, lane: usize) -> Option<&Mask> {
+        self.hidden.as_ref()?.lane(lane)
+    }
 }
 
-/// Applies one or two layers to features, once for every entry of `passes` and once for evaluation if it is wanted.
-pub(crate) fn layers(
-    x: &Arc<FeatureView>,
-    first: LayerWeights,
-    second: Option<LayerWeights>,
-    passes: Vec<PassMasks>,
-    evaluates: bool,
-    tape: &Tape,
-) -> Result<Vec<Wide>> {
-    on_card!(first.weight => super::cuda::layers(x, &first, second.as_ref(), passes, evaluates, tape));
-    let dtype = first.weight.dtype();
-    let layers = Layers { x: x.clone(), first, second, passes, evaluates };
-    by_float!(dtype, "a layer", T => layers.apply::<T>(tape))
+impl Input {
+    /// Returns X·W of every lane; `weight`: lanes × features × out.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn times(&self, weight: &impl AsTensor) -> Result<Sided> {
+        self.one(LayerWeights { weight: weight.tensor(), bias: None }, None)
+    }
+
+    /// Returns drop(X)·W + b of every lane.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn layer(&self, layer: &Linear, dropout: Dropout) -> Result<Sided> {
+        self.one(layer.weights(), dropout.masks(self.stored()))
+    }
+
+    fn one(&self, layer: LayerWeights, features: Option<Masks>) -> Result<Sided> {
+        match self.layers(layer, None, vec![PassMasks { features, hidden: None }])?.pop() {
+            Some(output) => Ok(output),
+            None => bail!("a layer gave no output"),
+        }
+    }
+
+    /// Applies one or two layers, once for every entry of `passes`; all of them share their evaluation.
+    pub(crate) fn layers(
+        &self,
+        first: LayerWeights,
+        second: Option<LayerWeights>,
+        passes: Vec<PassMasks>,
+    ) -> Result<Vec<Sided>> {
+        on_gpu!(first.weight => super::cuda::layers(self, &first, second.as_ref(), passes));
+        let dtype = first.weight.dtype();
+        let layers = Layers { x: self.features().clone(), first, second, passes };
+        by_float!(dtype, "a layer", T => layers.apply::<T>(self.tape()))
+    }
 }
 
 struct Layers {
@@ -73,8 +109,6 @@ struct Layers {
     first: LayerWeights,
     second: Option<LayerWeights>,
     passes: Vec<PassMasks>,
-    /// Whether evaluation is wanted; it is computed beside the passes if any of them drops something.
-    evaluates: bool,
 }
 
 /// Sparse features with the masks of a pass applied, by lane and pass; none where nothing is dropped.
@@ -107,14 +141,16 @@ impl Layers {
         {
             bail!("weights of {:?} do not fit {} features", self.first.weight.dims(), self.x.columns());
         }
+        self.passes.iter().try_for_each(|pass| pass.fit(lanes))?;
         Ok(Sizes { lanes, nodes: self.x.rows(), inputs, hidden, wide: padded(hidden), outputs })
     }
 
-    fn apply<T: Element>(self, tape: &Tape) -> Result<Vec<Wide>> {
+    fn apply<T: Element>(self, tape: &Tape) -> Result<Vec<Sided>> {
         let s = self.sizes()?;
         let apart = self.passes.iter().any(PassMasks::drops);
-        let beside = self.evaluates && apart;
-        let masked = self.masked_values::<T>(s.lanes);
+        // Evaluation is computed beside the passes if any of them drops something.
+        let beside = tape.sides().evaluate() && apart;
+        let masked = self.masked_values::<T>(s.lanes)?;
         let [outputs, hidden] = self.forward::<T>(s, &masked, beside)?;
         let tensor = |values| slices::tensor(values, &[s.lanes, s.nodes, s.outputs]);
         let mut outputs: Vec<Tensor> = outputs.into_iter().map(tensor).collect::<Result<_>>()?;
@@ -125,12 +161,12 @@ impl Layers {
         };
         let noted: Vec<&Tensor> = outputs.iter().collect();
         tape.note(&noted, move |arrived| self.back(s, (hidden, masked), arrived));
-        Ok(outputs.into_iter().map(|main| Wide::new(main, eval.clone(), tape)).collect())
+        Ok(outputs.into_iter().map(|main| Sided::new(main, eval.clone(), tape)).collect())
     }
 
     /// Returns the outputs of all passes, that of the evaluation last, and the hidden units of all training passes.
     fn forward<T: Element>(&self, s: Sizes, masked: &Masked<T>, beside: bool) -> Result<[Vec<Vec<T>>; 2]> {
-        let lanes: Vec<LaneWeights<T>> = self.lanes(s)?;
+        let (lanes, x): (Vec<LaneWeights<T>>, _) = (self.lanes(s)?, self.x.stored_as::<T>()?);
         let (passes, all) = (self.passes.len(), self.passes.len() + usize::from(beside));
         let mut outputs: Vec<Vec<T>> = (0..all).map(|_| vec![T::default(); s.lanes * s.nodes * s.outputs]).collect();
         let kept = if self.second.is_some() { passes } else { 0 };
@@ -153,7 +189,7 @@ impl Layers {
         }
         tasks.into_par_iter().for_each_init(Scratch::default, |scratch, task| {
             let lane = task.lane;
-            self.rows(s, &lanes[lane], masked.get(lane).map(Vec::as_slice), task, scratch);
+            self.rows((s, x), &lanes[lane], masked.get(lane).map(Vec::as_slice), task, scratch);
         });
 
         Ok([outputs, hidden])
@@ -170,24 +206,24 @@ impl Layers {
 
     /// Applies the masks on sparse features, by lane and pass; none where nothing is dropped. Dense features are masked a
     /// few rows at a time.
-    fn masked_values<T: Element>(&self, lanes: usize) -> Masked<T> {
-        let Stored::Sparse { values, .. } = self.x.stored_as::<T>() else { return Vec::new() };
+    fn masked_values<T: Element>(&self, lanes: usize) -> Result<Masked<T>> {
+        let Stored::Sparse { values, .. } = self.x.stored_as::<T>()? else { return Ok(Vec::new()) };
         let lane = |lane: usize| {
             let masked = |pass: &PassMasks| {
-                let masks = pass.features.as_ref()?;
+                let mask = pass.on_features(lane)?;
                 let mut values = values.to_vec();
-                masks[lane].apply(&mut values);
+                mask.apply(&mut values);
                 Some(values)
             };
             self.passes.iter().map(masked).collect()
         };
-        (0..lanes).into_par_iter().map(lane).collect()
+        Ok((0..lanes).into_par_iter().map(lane).collect())
     }
 
     /// Computes some rows of one lane.
     fn rows<T: Element>(
         &self,
-        s: Sizes,
+        (s, x): (Sizes, Stored<T>),
         weights: &LaneWeights<T>,
         masked: Option<&[Option<Vec<T>>]>,
         task: Task<T>,
@@ -197,7 +233,7 @@ impl Layers {
         let all = task.outputs.len();
         scratch.units.resize_with(all, Vec::new);
         scratch.units.iter_mut().for_each(|units| units.resize(rows.len() * s.wide, T::default()));
-        match self.x.stored_as::<T>() {
+        match x {
             Stored::Sparse { pattern, values } => {
                 let of = |p: usize| masked.and_then(|m| m.get(p)).and_then(Option::as_deref).unwrap_or(values);
                 let (pattern, w) = (pattern.by_rows(), &weights.first.weight);
@@ -213,7 +249,7 @@ impl Layers {
             }
             Stored::Dense(values) => {
                 for (p, units) in scratch.units.iter_mut().enumerate() {
-                    let mask = self.passes.get(p).and_then(|pass| pass.features.as_ref()).map(|masks| &masks[lane]);
+                    let mask = self.passes.get(p).and_then(|pass| pass.on_features(lane));
                     let x = masked_rows(values, &rows, s.inputs, mask, &mut scratch.features);
                     Matrix::new(x, s.inputs).times(&weights.first.weight, s.hidden, Onto::Nothing, units);
                 }
@@ -227,15 +263,15 @@ impl Layers {
                 continue;
             };
             rectify_rows(units, &weights.first.bias);
-            if let Some(masks) = self.passes.get(p).and_then(|pass| pass.hidden.as_ref()) {
+            if let Some(mask) = self.passes.get(p).and_then(|pass| pass.on_hidden(lane)) {
                 let first = rows.start * s.hidden;
                 if s.wide == s.hidden {
-                    masks[lane].apply_from(first, units);
+                    mask.apply_from(first, units);
                 } else {
                     // Masks know nothing of padding.
                     scratch.plain.resize(rows.len() * s.hidden, T::default());
                     unpad_rows(units, s.hidden, &mut scratch.plain);
-                    masks[lane].apply_from(first, &mut scratch.plain);
+                    mask.apply_from(first, &mut scratch.plain);
                     pad_rows(&scratch.plain, s.hidden, units);
                 }
             }
@@ -291,7 +327,7 @@ fn padded_layer<T: Element>(
     let bias = |lane: usize| -> Result<Vec<T>> {
         let mut padded = vec![T::default(); wide];
         if let Some(bias) = &layer.bias {
-            slices::values::<T, _>(bias, |b| {
+            slices::lend::<T, _, 1>([bias], |[b]| {
                 padded[..outputs].copy_from_slice(&b[lane * outputs..(lane + 1) * outputs]);
                 Ok(())
             })?;
@@ -299,7 +335,7 @@ fn padded_layer<T: Element>(
         Ok(padded)
     };
     let biases: Vec<Vec<T>> = (0..lanes).map(bias).collect::<Result<_>>()?;
-    slices::values::<T, _>(&layer.weight, |w| {
+    slices::lend::<T, _, 1>([&layer.weight], |[w]| {
         let lane = |(w, bias): (&[T], Vec<T>)| {
             let mut weight = vec![T::default(); rows * wide];
             pad_rows(w, outputs, &mut weight);
@@ -325,7 +361,7 @@ fn masked_rows<'v, T: Element>(
     values: &'v [T],
     rows: &Range<usize>,
     columns: usize,
-    mask: Option<&super::Mask>,
+    mask: Option<&Mask>,
     scratch: &'v mut Vec<T>,
 ) -> &'v [T] {
     let plain = &values[rows.start * columns..rows.end * columns];

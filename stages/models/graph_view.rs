@@ -21,6 +21,8 @@ pub struct GraphView {
     pub operator: Arc<Propagator>,
     /// Eigenpairs of the operator, for the models that need them.
     pub spectrum: Option<SpectrumView>,
+    /// A second symmetric operator on the same nodes, such as that of two hops, for the models that need it.
+    pub second_operator: Option<Arc<Propagator>>,
     device: Device,
 }
 
@@ -34,33 +36,27 @@ pub struct SpectrumView {
     pub vectors: Eigenvectors,
 }
 
-impl GraphView {
-    /// Turns artifacts into tensors of type `dtype` in main memory.
-    ///
-    /// # Errors
-    /// [`StageError::Unusable`] if graph and spectrum differ in size.
-    pub fn new(
-        operator: &Operator,
-        nodes: &Nodes,
-        spectrum: Option<&Spectrum>,
-        dtype: DType,
-    ) -> Result<Self, StageError> {
-        Self::on(Device::Cpu, operator, nodes, spectrum, dtype)
-    }
+/// The artifacts that a view is made of.
+#[derive(Clone, Copy)]
+pub struct GraphParts<'a> {
+    /// The operator that models propagate with.
+    pub operator: &'a Operator,
+    /// Features and classes.
+    pub nodes: &'a Nodes,
+    /// Eigenpairs of the operator.
+    pub spectrum: Option<&'a Spectrum>,
+    /// A second operator on the same nodes.
+    pub second_operator: Option<&'a Operator>,
+}
 
+impl GraphView {
     /// Turns artifacts into tensors of type `dtype` on a device. What a model does not use is never uploaded.
     ///
     /// # Errors
-    /// [`StageError::Unusable`] if graph and spectrum differ in size.
-    pub fn on(
-        device: Device,
-        operator: &Operator,
-        nodes: &Nodes,
-        spectrum: Option<&Spectrum>,
-        dtype: DType,
-    ) -> Result<Self, StageError> {
-        let (graph, nodes) = (nodes, nodes.len());
-        let (rows, cols) = (graph.features.rows(), graph.features.cols());
+    /// [`StageError::Unusable`] if the artifacts differ in size.
+    pub fn new(parts: GraphParts, dtype: DType, device: Device) -> Result<Self, StageError> {
+        let GraphParts { operator, nodes: graph, spectrum, second_operator } = parts;
+        let (nodes, rows, cols) = (graph.len(), graph.features.rows(), graph.features.cols());
         if rows != nodes || operator.nodes() != nodes || cols == 0 || graph.classes == 0 {
             return Err(StageError::unusable(
                 format!(
@@ -73,16 +69,28 @@ impl GraphView {
                 "a model needs labels, operator rows and feature rows for the same nodes, and at least one feature",
             ));
         }
+        if let Some(second) = second_operator.filter(|second| second.nodes() != nodes) {
+            return Err(StageError::unusable(
+                format!("the second operator is of `{}` nodes, the graph has `{nodes}`", second.nodes()),
+                "wire `second-operator` to a `normalize` of the same graph",
+            ));
+        }
         if let Some(label) = graph.labels.iter().find(|l| **l as usize >= graph.classes) {
             return Err(StageError::unusable(
                 format!("a node has class `{label}`, but the graph has `{}` classes", graph.classes),
                 "classes are counted from 0; the data source is not consistent",
             ));
         }
-        let spectrum = spectrum.map(|s| SpectrumView::new(s, nodes, dtype, &device)).transpose()?;
-        let features = Arc::new(FeatureView::new(&graph.features, dtype)?);
-        let operator = Arc::new(Propagator::new(operator.matrix.clone()));
-        Ok(Self { nodes, classes: graph.classes, features, operator, spectrum, device })
+        let propagator = |operator: &Operator| Arc::new(Propagator::new(operator.matrix.clone()));
+        Ok(Self {
+            nodes,
+            classes: graph.classes,
+            features: Arc::new(FeatureView::new(&graph.features, dtype)?),
+            operator: propagator(operator),
+            spectrum: spectrum.map(|s| SpectrumView::new(s, nodes, dtype, &device)).transpose()?,
+            second_operator: second_operator.map(propagator),
+            device,
+        })
     }
 
     /// Returns where all tensors are.
@@ -103,7 +111,7 @@ impl SpectrumView {
         if spectrum.nodes != nodes || low.vectors.len() + high.vectors.len() != pairs * nodes {
             return Err(StageError::unusable(
                 format!("the spectrum is of `{}` nodes, the graph has `{nodes}`", spectrum.nodes),
-                "wire `spectrum` to an `evd` of the same operator that is wired to `graph`",
+                "wire `spectrum` to an `evd` of the same operator that is wired to `operator`",
             ));
         }
         Ok(Self {
@@ -119,25 +127,38 @@ mod tests {
     use super::*;
     use crate::models::testing;
 
+    fn view(operator: &Operator, nodes: &Nodes, spectrum: Option<&Spectrum>) -> Result<GraphView, StageError> {
+        GraphView::new(GraphParts { operator, nodes, spectrum, second_operator: None }, DType::F32, Device::Cpu)
+    }
+
     #[test]
     fn a_spectrum_of_another_graph_is_refused() {
-        let (operator, graph, mut spectrum) = testing::artifacts();
+        let (operator, nodes, mut spectrum) = testing::artifacts();
         spectrum.nodes += 1;
-        let error = GraphView::new(&operator, &graph, Some(&spectrum), DType::F32).err().unwrap();
+        let error = view(&operator, &nodes, Some(&spectrum)).err().unwrap();
         assert!(matches!(error, StageError::Unusable { .. }) && error.hint().is_some());
     }
 
     #[test]
+    fn a_second_operator_of_another_graph_is_refused() {
+        let (operator, nodes, _) = testing::artifacts();
+        let smaller = Operator { matrix: crate::math::csr::Csr::new(1, vec![0, 0], vec![], vec![]).unwrap() };
+        let parts = GraphParts { operator: &operator, nodes: &nodes, spectrum: None, second_operator: Some(&smaller) };
+        let error = GraphView::new(parts, DType::F32, Device::Cpu).err().unwrap();
+        assert_eq!(error.to_string(), "the second operator is of `1` nodes, the graph has `14`");
+    }
+
+    #[test]
     fn a_label_beyond_the_classes_is_refused() {
-        let (operator, mut graph, _) = testing::artifacts();
-        graph.labels[3] = 2;
-        assert!(matches!(GraphView::new(&operator, &graph, None, DType::F32), Err(StageError::Unusable { .. })));
+        let (operator, mut nodes, _) = testing::artifacts();
+        nodes.labels[3] = 2;
+        assert!(matches!(view(&operator, &nodes, None), Err(StageError::Unusable { .. })));
     }
 
     #[test]
     fn the_low_side_stands_first() {
-        let (operator, graph, spectrum) = testing::artifacts();
-        let view = GraphView::new(&operator, &graph, Some(&spectrum), DType::F32).unwrap().spectrum.unwrap();
+        let (operator, nodes, spectrum) = testing::artifacts();
+        let view = view(&operator, &nodes, Some(&spectrum)).unwrap().spectrum.unwrap();
         assert_eq!(view.values[..view.low], spectrum.low.values);
         assert_eq!(view.values[view.low..], spectrum.high.values);
         assert!(view.values.windows(2).all(|w| w[0] >= w[1]));

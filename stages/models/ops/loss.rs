@@ -9,7 +9,7 @@ use std::sync::Arc;
 use candle_core::{DType, Result, Tensor, bail};
 use rayon::prelude::*;
 
-use super::wide::Wide;
+use super::sided::Sided;
 use crate::tensor::slices::{self, Element, by_float};
 
 /// Which nodes of every lane count, and the classes of all nodes.
@@ -33,32 +33,33 @@ pub struct Score {
 
 /// What a pass tells of every lane.
 #[derive(Default)]
-pub struct Judgement {
-    /// Training losses with their penalties, and the gradient of their sum at the logits, of a pass that trains.
+pub struct PassScores {
+    /// Training losses with the model's own terms, and the gradient of the cross-entropy at the logits, of a pass that
+    /// trains.
     pub train: Option<(Vec<f64>, Tensor)>,
     /// Scores on the validation nodes, of a pass that evaluates.
     pub val: Option<Vec<Score>>,
 }
 
-/// Judges both sides of a pass: the loss on the nodes of `train`, plus `penalty` (lanes) if there is one, and the scores on
-/// the nodes of `val`. What is not wanted is left out.
+/// Scores both sides of a pass: the loss on the nodes of `train`, plus the model's own `term` (lanes) if there is one, and
+/// the scores on the nodes of `val`. What is not wanted is left out.
 ///
 /// # Errors
 /// When the logits are of other nodes or lanes.
-pub fn judge(
-    logits: &Wide,
+pub fn score_pass(
+    logits: &Sided,
     train: Option<&Targets>,
-    penalty: Option<&Tensor>,
+    term: Option<&Tensor>,
     val: Option<&Targets>,
-) -> Result<Judgement> {
-    on_card!(logits.main() => super::cuda::judge(logits, train, penalty, val));
+) -> Result<PassScores> {
+    on_gpu!(logits.main() => super::cuda::score_pass(logits, train, term, val));
     let mut train = train.map(|train| train.loss(logits.main())).transpose()?;
-    if let (Some((losses, _)), Some(penalty)) = (&mut train, penalty) {
-        let penalties = penalty.to_dtype(DType::F64)?.to_vec1::<f64>()?;
-        losses.iter_mut().zip(penalties).for_each(|(loss, penalty)| *loss += penalty);
+    if let (Some((losses, _)), Some(term)) = (&mut train, term) {
+        let terms = term.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+        losses.iter_mut().zip(terms).for_each(|(loss, term)| *loss += term);
     }
     let val = val.zip(logits.eval()).map(|(val, logits)| val.scores(logits)).transpose()?;
-    Ok(Judgement { train, val })
+    Ok(PassScores { train, val })
 }
 
 impl Targets {
@@ -78,9 +79,9 @@ impl Targets {
         &self.lanes
     }
 
-    /// Returns the same on the card of some logits.
+    /// Returns the same on the GPU of some logits.
     #[cfg(feature = "cuda")]
-    pub(super) fn on_card(&self, logits: &Tensor) -> Result<&crate::tensor::cuda::Judged> {
+    pub(super) fn on_gpu(&self, logits: &Tensor) -> Result<&crate::tensor::cuda::Judged> {
         crate::tensor::cuda::once(&self.uploaded, || {
             self.check(logits.dims())?;
             let mut inside = vec![0u8; self.lanes.len() * self.labels.len()];
@@ -107,7 +108,7 @@ impl Targets {
         self.check(logits.dims())?;
         by_float!(logits.dtype(), "a loss", T => {
             let (size, mut gradient) = ((nodes * classes).max(1), vec![T::default(); logits.elem_count()]);
-            let losses = slices::values::<T, _>(logits, |logits| {
+            let losses = slices::lend::<T, _, 1>([logits], |[logits]| {
                 let lanes = gradient.par_chunks_mut(size).zip(logits.par_chunks(size)).zip(&*self.lanes);
                 Ok(lanes.map(|((gradient, x), nodes)| self.entropy(x, classes, nodes, gradient)).collect())
             })?;
@@ -122,7 +123,7 @@ impl Targets {
     pub fn scores(&self, logits: &Tensor) -> Result<Vec<Score>> {
         let (_, nodes, classes) = logits.dims3()?;
         self.check(logits.dims())?;
-        by_float!(logits.dtype(), "a score", T => slices::values::<T, _>(logits, |logits| {
+        by_float!(logits.dtype(), "a score", T => slices::lend::<T, _, 1>([logits], |[logits]| {
             let lanes = logits.par_chunks((nodes * classes).max(1)).zip(&*self.lanes);
             Ok(lanes.map(|(logits, nodes)| self.score(logits, classes, nodes)).collect())
         }))

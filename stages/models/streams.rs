@@ -1,36 +1,66 @@
-//! The random streams of a batch.
+//! The random streams of a batch: one set per lane, and where passes get theirs from.
+
+use std::collections::BTreeMap;
 
 use candle_core::Device;
 
-use super::{Pass, Sides, Streams};
+use super::Pass;
+use super::ops::Sides;
+use crate::math::random::Stream;
 
-/// The streams of all lanes of a batch, where its passes are started.
-pub struct Lanes {
-    streams: Vec<Streams>,
-    /// On a card, what masks are hashed from.
+/// The random streams of one lane: one per purpose, so that a draw for one never shifts another.
+pub struct Streams {
+    seed: u64,
+    split: String,
+    open: BTreeMap<&'static str, Stream>,
+}
+
+impl Streams {
+    /// Names the streams of a split.
+    pub fn new(seed: u64, split: usize) -> Self {
+        Self { seed, split: split.to_string(), open: BTreeMap::new() }
+    }
+
+    /// Returns the stream of a purpose, such as `init/lin1`, where it was left.
+    pub fn open(&mut self, purpose: &'static str) -> &mut Stream {
+        self.open.entry(purpose).or_insert_with(|| Stream::new(self.seed, &["train", &self.split, purpose]))
+    }
+
+    /// Returns a number that stands for the stream of a purpose on a GPU: its first 64 bits.
+    #[cfg(feature = "cuda")]
+    fn key(&self, purpose: &'static str) -> u64 {
+        let mut stream = Stream::new(self.seed, &["train", &self.split, purpose]);
+        u64::from(stream.bits()) | u64::from(stream.bits()) << 32
+    }
+}
+
+/// The streams of all lanes of a batch.
+pub struct BatchStreams {
+    lanes: Vec<Streams>,
+    /// On a GPU, what masks are hashed from.
     #[cfg(feature = "cuda")]
     keys: Option<keys::Keys>,
 }
 
-impl Lanes {
+impl BatchStreams {
     /// Names the streams of splits that are trained on `device`.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there is one device"))]
     pub fn new(seed: u64, splits: &[usize], device: &Device) -> Self {
         Self {
-            streams: splits.iter().map(|split| Streams::new(seed, *split)).collect(),
+            lanes: splits.iter().map(|split| Streams::new(seed, *split)).collect(),
             #[cfg(feature = "cuda")]
             keys: device.is_cuda().then(keys::Keys::default),
         }
     }
 
     /// Returns the streams, by lane.
-    pub fn streams(&mut self) -> &mut [Streams] {
-        &mut self.streams
+    pub fn lanes(&mut self) -> &mut [Streams] {
+        &mut self.lanes
     }
 
     /// Starts a pass.
     pub fn pass(&mut self, sides: Sides) -> Pass<'_> {
-        let pass = Pass::new(sides, &mut self.streams);
+        let pass = Pass::new(sides, &mut self.lanes);
         #[cfg(feature = "cuda")]
         let pass = pass.hashing(self.keys.as_mut());
         pass
@@ -39,7 +69,7 @@ impl Lanes {
     /// Keeps some lanes, in ascending order.
     pub fn keep(&mut self, lanes: &[usize]) {
         let mut lane = 0..;
-        self.streams.retain(|_| lane.next().is_some_and(|lane| lanes.binary_search(&lane).is_ok()));
+        self.lanes.retain(|_| lane.next().is_some_and(|lane| lanes.binary_search(&lane).is_ok()));
         #[cfg(feature = "cuda")]
         self.keys.iter_mut().for_each(keys::Keys::forget);
     }
@@ -50,7 +80,7 @@ pub(super) mod keys {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use crate::models::Streams;
+    use super::Streams;
     use crate::models::ops::LaneMasks;
     use crate::tensor::cuda;
 

@@ -31,7 +31,7 @@ struct Partial<T> {
 }
 
 fn padded_copy<T: Element>(rows: &Tensor, columns: usize) -> Result<Vec<T>> {
-    slices::values::<T, _>(rows, |rows| {
+    slices::lend::<T, _, 1>([rows], |[rows]| {
         let mut out = vec![T::default(); rows.len() / columns.max(1) * padded(columns)];
         pad_rows(rows, columns, &mut out);
         Ok(out)
@@ -71,7 +71,7 @@ impl Layers {
             }
         }
         let passes: Vec<usize> = kept.iter().map(|(pass, _)| *pass).collect();
-        gradients.push(gradient(&self.first.weight, self.first_gradient(s, &passes, &masked, &deltas))?);
+        gradients.push(gradient(&self.first.weight, self.first_gradient(s, &passes, &masked, &deltas)?)?);
         Ok(gradients)
     }
 
@@ -84,15 +84,15 @@ impl Layers {
     ) -> Result<Vec<Partial<T>>> {
         let ranges = s.nodes.div_ceil(RANGE);
         let transposed: Vec<Vec<T>> = match &self.second {
-            Some(second) => slices::values::<T, _>(&second.weight, |w| {
+            Some(second) => slices::lend::<T, _, 1>([&second.weight], |[w]| {
                 Ok(w.chunks(s.hidden * s.outputs).map(|w| pad_transposed(w, s.outputs)).collect())
             })?,
             None => Vec::new(),
         };
         let mut partials: Vec<Partial<T>> = Vec::new();
         for ((pass, gradient), deltas) in kept.iter().zip(deltas) {
-            let scale = self.passes[*pass].hidden.as_ref().map_or(1.0, |masks| masks[0].scale());
-            let of_pass: Vec<Partial<T>> = slices::values::<T, _>(gradient, |gradient| {
+            let scale = self.passes[*pass].hidden.as_ref().map_or(1.0, |masks| masks.scale());
+            let of_pass: Vec<Partial<T>> = slices::lend::<T, _, 1>([gradient], |[gradient]| {
                 let pieces = deltas.par_chunks_mut(s.nodes * s.wide).enumerate().flat_map(|(lane, deltas)| {
                     deltas.par_chunks_mut(RANGE * s.wide).enumerate().map(move |(range, deltas)| (lane, range, deltas))
                 });
@@ -121,16 +121,22 @@ impl Layers {
     }
 
     /// ∂W₁ of every lane.
-    fn first_gradient<T: Element>(&self, s: Sizes, passes: &[usize], masked: &Masked<T>, deltas: &[Vec<T>]) -> Vec<T> {
+    fn first_gradient<T: Element>(
+        &self,
+        s: Sizes,
+        passes: &[usize],
+        masked: &Masked<T>,
+        deltas: &[Vec<T>],
+    ) -> Result<Vec<T>> {
         let of_lane = |lane: usize| lane * s.nodes * s.wide..(lane + 1) * s.nodes * s.wide;
-        match self.x.stored_as::<T>() {
+        Ok(match self.x.stored_as::<T>()? {
             Stored::Sparse { pattern, values } => {
                 let sources = |lane: usize| -> Vec<(&[T], &[T])> {
                     let values = |pass: &usize| masked[lane][*pass].as_deref().unwrap_or(values);
                     passes.iter().zip(deltas).map(|(pass, d)| (values(pass), &d[of_lane(lane)])).collect()
                 };
                 if s.nodes * s.wide * size_of::<T>() <= IN_CACHE {
-                    return gather(s, pattern, sources);
+                    return Ok(gather(s, pattern, sources));
                 }
                 sum_of_ranges(s, LONG_RANGE, |lane, rows, sum| {
                     for (values, deltas) in sources(lane) {
@@ -141,7 +147,7 @@ impl Layers {
             Stored::Dense(values) => sum_of_ranges(s, RANGE, |lane, range, sum| {
                 let mut scratch = Vec::new();
                 for (pass, deltas) in passes.iter().zip(deltas) {
-                    let mask = self.passes[*pass].features.as_ref().map(|masks| &masks[lane]);
+                    let mask = self.passes[*pass].on_features(lane);
                     let deltas = &deltas[of_lane(lane)];
                     for first in range.clone().step_by(ROWS) {
                         let rows = first..(first + ROWS).min(range.end);
@@ -151,7 +157,7 @@ impl Layers {
                     }
                 }
             }),
-        }
+        })
     }
 }
 

@@ -1,0 +1,86 @@
+//! Sums: a bias for every lane, and two quantities of the same shape.
+
+use candle_core::{Result, Tensor, bail};
+use rayon::prelude::*;
+
+use super::sided::{AsTensor, Back, Gradient, Sided, operation};
+use crate::math::dense::sums_of_columns;
+use crate::tensor::slices::{self, Element, by_float};
+
+/// Values that one task adds.
+const TASK: usize = 1 << 14;
+
+impl Sided {
+    /// Returns X + b of every lane; `bias`: lanes × columns.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn plus_bias(&self, bias: &impl AsTensor) -> Result<Self> {
+        let bias = bias.tensor();
+        on_gpu!(bias => super::cuda::plus_bias(self, &bias));
+        let (lanes, rows, columns) = self.main().dims3()?;
+        if bias.dims() != [lanes, columns] {
+            bail!("a bias of {:?} for {:?}", bias.dims(), self.dims());
+        }
+        let size = (rows * columns).max(1);
+        by_float!(self.dtype(), "a bias", T => operation::<T, _, 1, 1>(
+            [self],
+            [&bias],
+            self.dims(),
+            |sides, [bias]| Ok((sides.iter().map(|[x]| shifted(x, bias, size, columns)).collect(), ())),
+            move |Back { gradient, .. }| {
+                let sums = gradient.par_chunks(size).map(|g| sums_of_columns(g, columns)).collect::<Vec<_>>();
+                let of_bias = sums.into_iter().flatten().map(T::narrow).collect();
+                Ok(vec![Gradient::Same, Gradient::Of(of_bias)])
+            },
+        ))
+    }
+
+    /// Returns X + Y.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn plus(&self, other: &Self) -> Result<Self> {
+        on_gpu!(self.main() => super::cuda::plus(self, other));
+        if self.dims() != other.dims() {
+            bail!("{:?} plus {:?} is no sum", self.dims(), other.dims());
+        }
+        by_float!(self.dtype(), "a sum", T => operation::<T, _, 2, 0>(
+            [self, other],
+            [],
+            self.dims(),
+            |sides, []| Ok((sides.iter().map(|[a, b]| added(a, b)).collect(), ())),
+            |_| Ok(vec![Gradient::Same, Gradient::Same]),
+        ))
+    }
+}
+
+/// Returns a + b of plain tensors.
+pub(super) fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    on_gpu!(a => a + b);
+    if a.dims() != b.dims() {
+        bail!("{:?} plus {:?} is no sum", a.dims(), b.dims());
+    }
+    by_float!(a.dtype(), "a sum", T => {
+        slices::tensor(slices::lend::<T, _, 2>([a, b], |[a, b]| Ok(added(a, b)))?, a.dims())
+    })
+}
+
+/// `size`: values of a lane.
+fn shifted<T: Element>(x: &[T], bias: &[T], size: usize, columns: usize) -> Vec<T> {
+    let mut out = x.to_vec();
+    out.par_chunks_mut(size).zip(bias.par_chunks(columns.max(1))).for_each(|(out, bias)| {
+        for row in out.chunks_exact_mut(columns) {
+            row.iter_mut().zip(bias).for_each(|(x, b)| *x += *b);
+        }
+    });
+    out
+}
+
+fn added<T: Element>(a: &[T], b: &[T]) -> Vec<T> {
+    let mut out = a.to_vec();
+    out.par_chunks_mut(TASK).zip(b.par_chunks(TASK)).for_each(|(out, b)| {
+        out.iter_mut().zip(b).for_each(|(x, b)| *x += *b);
+    });
+    out
+}
