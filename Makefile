@@ -5,8 +5,8 @@
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-build: ## Build the program, optimised
-	cargo build --release
+build: ## Build the program: our code and all arithmetic optimised (`cargo build --release` optimises everything)
+	cargo build --profile quick
 
 test: ## Run all tests
 	cargo test --workspace
@@ -21,23 +21,24 @@ docs: ## Build the documentation, warnings denied
 check: lint test docs ## Everything that a change must pass
 
 quickstart: ## Run the quick start
-	cargo run --release -- run pipelines/quickstart.yaml
+	cargo run --profile quick -- run pipelines/quickstart.yaml
 
+# Benchmarks are built as `quick`: our crates and those that compute have the same code as in `release`, without its long build.
 bench-plan: ## Time planning of 1 000, 10 000 and 100 000 nodes
-	cargo bench --bench plan
+	cargo bench --profile quick --bench plan
 
 bench-load: ## Time and peak memory of loading generated files of full size (OGBN-arXiv, Flickr, Wiki-CS, Cora-Full)
-	cargo bench --workspace --bench load
+	cargo bench --profile quick --workspace --bench load
 
 PEERS ?= ../shared/bench
 bench-evd: ## Time eigenpairs against SciPy and NumPy (PEERS: the folder of peer_eigsh.py), and of generated graphs
 	test -x target/peers/bin/python || { python3 -m venv target/peers && target/peers/bin/pip install --quiet numpy scipy; }
-	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --bench evd
+	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --profile quick --bench evd
 
-bench-train: ## Time training against PyTorch (PEERS: the folder of peer_torch.py), and against what the machine can do
+bench-train: ## Time training against PyTorch (PEERS: the folder of peer_torch.py), another build (PPGNN_BASELINE), and the machine
 	test -x target/peers/bin/python || python3 -m venv target/peers
 	target/peers/bin/python -c 'import torch, scipy' 2>/dev/null || target/peers/bin/pip install --quiet numpy scipy torch
-	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --bench train
+	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --profile quick --bench train
 
 kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture
@@ -49,4 +50,4 @@ check-cuda: ## Compile all of the feature `cuda` with a compiler from PyPI (no G
 	.ci/check-cuda
 
 clean-artifacts: ## Show what the store could lose; `ppgnn cache gc --delete` deletes it
-	cargo run --release -- cache gc
+	cargo run --profile quick -- cache gc

@@ -1,7 +1,7 @@
 //! Times eigenpairs of both ends against SciPy and NumPy on real graphs, and alone on generated graphs up to the size of
 //! OGBN-arXiv.
 //!
-//! Run with `make bench-evd`, which installs the peers. By hand: `cargo bench --bench evd`, with `PPGNN_PEERS` the folder of
+//! Run with `make bench-evd`, which installs the peers. By hand: `cargo bench --profile quick --bench evd`, with `PPGNN_PEERS` the folder of
 //! `peer_eigsh.py`, `PPGNN_PYTHON` a Python with SciPy, `PPGNN_DATA_DIR` the folder with data; what is missing is left out.
 //! `PPGNN_THREADS` (all cores) counts for both sides, `PPGNN_REPEAT` (3) is how often each runs, taking turns; the best
 //! counts. Names of data sets after `--` leave the rest out. Benchmarks inform; no test asserts a time.
@@ -20,7 +20,7 @@ use ppgnn_stages::math::csr::Csr;
 use ppgnn_stages::math::eigen::{Ends, Request, Solver, Unwatched, ends, quality};
 use ppgnn_stages::math::random::Stream;
 use serde_json::Value;
-use support::{Made, data, repeat, said, threads};
+use support::{Project, data, program, repeat, said, threads};
 
 /// Data set, its folder, pairs a side, and whether the peer is dense.
 const REAL: [(&str, &str, usize, bool); 6] = [
@@ -108,8 +108,9 @@ fn timed(matrix: &Csr, k: usize) -> (f64, Ends) {
 /// What `normalize` makes of a data set; `None` if its data is not here.
 fn operator(name: &str) -> Option<Csr> {
     let load = format!("load: {{ params: {{ dataset: {name} }} }}");
-    let made = Made::of(&[&load, "normalize: { inputs: { graph: load } }"])?;
-    Operator::load(&made.folder("normalize")).ok().map(|operator| operator.matrix)
+    let project = Project::new(program(), &[load, "normalize: { inputs: { graph: load } }".into()]);
+    project.run(&[]).ok()?;
+    Operator::load(&project.artifact("normalize")?).ok().map(|operator| operator.matrix)
 }
 
 /// Runs the peer once, and returns the line of JSON that it prints.

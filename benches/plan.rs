@@ -1,6 +1,6 @@
 //! Times planning: a sweep over training with 1 000, 10 000 and 100 000 nodes, best of five.
 //!
-//! Run with `cargo bench --bench plan`. Benchmarks inform; no test asserts a time.
+//! Run with `make bench-plan`. Benchmarks inform; no test asserts a time.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a program for people, not a part of the product")]
 

@@ -6,7 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn setting(name: &str) -> Option<String> {
+/// A variable of the environment; `None` if it is empty.
+pub fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -16,7 +17,7 @@ pub fn threads() -> usize {
     setting("PPGNN_THREADS").and_then(|t| t.parse().ok()).unwrap_or_else(cores)
 }
 
-/// How often each side runs: `PPGNN_REPEAT`, or 3.
+/// How often each side runs at least: `PPGNN_REPEAT`, or 3.
 pub fn repeat() -> usize {
     setting("PPGNN_REPEAT").and_then(|t| t.parse().ok()).unwrap_or(3)
 }
@@ -39,28 +40,46 @@ pub fn said(command: &mut Command) -> Option<Value> {
     serde_json::from_slice(&command.output().ok()?.stdout).ok()
 }
 
-/// What stages made, by way of the program, in a store that goes with this value.
-pub struct Made(TempDir);
+/// The program of this build.
+pub fn program() -> PathBuf {
+    env!("CARGO_BIN_EXE_ppgnn").into()
+}
 
-impl Made {
-    /// Runs `stages`, lines of a pipeline; `None` if the data is not here.
-    pub fn of(stages: &[&str]) -> Option<Self> {
+/// A pipeline in a folder with a store, both gone when dropped, and the program that runs it.
+pub struct Project {
+    program: PathBuf,
+    folder: TempDir,
+}
+
+impl Project {
+    /// A pipeline of `stages`, lines of YAML.
+    pub fn new(program: PathBuf, stages: &[String]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let pipeline = format!("ppgnn: 1\nname: bench\nstages:\n  {}\n", stages.join("\n  "));
         std::fs::write(folder.path().join("bench.yaml"), pipeline).expect("a file");
-        let run = Command::new(env!("CARGO_BIN_EXE_ppgnn"))
-            .current_dir(folder.path())
+        Self { program, folder }
+    }
+
+    /// Runs the pipeline with further arguments. The error is what the program said.
+    pub fn run(&self, arguments: &[&str]) -> Result<(), String> {
+        let data = data();
+        let run = Command::new(&self.program)
+            .current_dir(self.folder.path())
             .args(["run", "bench.yaml", "--artifacts", "store", "--data-dir"])
-            .arg(data().canonicalize().ok()?)
+            .arg(data.canonicalize().map_err(|e| format!("{}: {e}", data.display()))?)
+            .args(arguments)
             .output()
-            .expect("the program");
-        run.status.success().then_some(Self(folder))
+            .map_err(|e| format!("{}: {e}", self.program.display()))?;
+        if run.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&run.stderr).trim().into()) }
+    }
+
+    /// The folder of the artifacts of a stage.
+    pub fn artifacts(&self, stage: &str) -> PathBuf {
+        self.folder.path().join("store/objects").join(stage)
     }
 
     /// The folder of the artifact of a stage that made one.
-    pub fn folder(&self, stage: &str) -> PathBuf {
-        let made = self.0.path().join("store/objects").join(stage);
-        let entry = std::fs::read_dir(made).expect("a folder").next().expect("an artifact");
-        entry.expect("an artifact").path()
+    pub fn artifact(&self, stage: &str) -> Option<PathBuf> {
+        Some(std::fs::read_dir(self.artifacts(stage)).ok()?.next()?.ok()?.path())
     }
 }

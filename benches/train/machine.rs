@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::repeats::{Estimate, TRUSTED};
+
 /// Sums that do not wait for each other: more than the latency of a multiply-add times the units for it, and few enough
 /// for sixteen registers.
 const CHAINS: usize = 12;
@@ -22,18 +24,39 @@ pub struct Machine {
     pub lanes: usize,
     /// Bytes a second on all threads: 12 MB again and again, and 200 MB.
     pub bytes: [f64; 2],
+    /// How far the repeats of the least certain of these are apart, as a share of it.
+    spread: f64,
 }
 
 impl Machine {
     /// Measures for a few seconds.
     pub fn measured(threads: usize) -> Self {
-        let (one, lanes) = peak(1);
-        let bytes = [CACHED, STREAMED].map(|size| triad(size, threads));
-        Self { flops: [one, peak(threads).0], lanes, bytes }
+        let ((one, lanes), (all, _)) = (peak(1), peak(threads));
+        let [cached, streamed] = [CACHED, STREAMED].map(|size| triad(size, threads));
+        let spread = [one, all, cached, streamed].iter().map(|speed| speed.spread).fold(0.0, f64::max);
+        Self { flops: [one.value, all.value], lanes, bytes: [cached.value, streamed.value], spread }
     }
 
-    /// Whether the processor has wider registers than the program was compiled to use.
-    pub fn has_wider(&self) -> bool {
+    /// Says what was measured.
+    pub fn print(&self) {
+        let [one, all, cached, streamed] =
+            [self.flops[0], self.flops[1], self.bytes[0], self.bytes[1]].map(|x| x / 1e9);
+        println!(
+            "this machine: {one:.0} GFLOP/s on one thread, {all:.0} on all ({} numbers of f32 per register{}); \
+             {cached:.0} GB/s in 12 MB, {streamed:.0} in 200 MB",
+            self.lanes,
+            if self.has_wider() { ", though the CPU has 16" } else { "" },
+        );
+        if self.spread > TRUSTED {
+            println!(
+                "the machine is not quiet: repeats differ by {:.0} %; no bound is to be trusted",
+                100.0 * self.spread
+            );
+        }
+    }
+
+    /// Whether the CPU has wider registers than the program was compiled to use.
+    fn has_wider(&self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return self.lanes < 16 && std::arch::is_x86_feature_detected!("avx512f");
         #[cfg(not(target_arch = "x86_64"))]
@@ -50,6 +73,17 @@ fn seconds<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync) -> f64 {
         }
     });
     begun.elapsed().as_secs_f64()
+}
+
+/// The best of several tries.
+fn best(mut seconds: impl FnMut() -> f64) -> Estimate {
+    let tries: Vec<f64> = (0..TRIES).map(|_| seconds()).collect();
+    Estimate::best(&tries).expect("a clock that moves")
+}
+
+/// Work per second.
+fn speed(work: f64, seconds: Estimate) -> Estimate {
+    Estimate { value: work / seconds.value, ..seconds }
 }
 
 /// Multiply-adds that never leave the registers; returns the numbers of a register.
@@ -73,14 +107,12 @@ impl WithSimd for Chains {
 }
 
 /// Returns operations a second, and the numbers of a register.
-fn peak(threads: usize) -> (f64, usize) {
+fn peak(threads: usize) -> (Estimate, usize) {
     const ROUNDS: usize = 10_000_000;
     let arch = Arch::new();
     let mut lanes = vec![0usize; threads];
-    let best = (0..TRIES)
-        .map(|_| seconds(&mut lanes, |lanes| *lanes = arch.dispatch(Chains(ROUNDS))))
-        .fold(f64::INFINITY, f64::min);
-    ((2 * CHAINS * ROUNDS * lanes.iter().sum::<usize>()) as f64 / best, lanes[0])
+    let best = best(|| seconds(&mut lanes, |lanes| *lanes = arch.dispatch(Chains(ROUNDS))));
+    (speed((2 * CHAINS * ROUNDS * lanes.iter().sum::<usize>()) as f64, best), lanes[0])
 }
 
 /// a ← b + ½ c, again and again.
@@ -104,13 +136,11 @@ impl WithSimd for Triad<'_> {
     }
 }
 
-/// Returns bytes a second over arrays of `size` bytes; what a processor reads before it writes is not counted.
-fn triad(size: usize, threads: usize) -> f64 {
+/// Returns bytes a second over arrays of `size` bytes; what a CPU reads before it writes is not counted.
+fn triad(size: usize, threads: usize) -> Estimate {
     let (length, rounds) = (size / 12 / threads, 3_000_000_000 / size);
     let mut arrays: Vec<_> = (0..threads).map(|_| [1.0, 2.0, 3.0].map(|x| vec![x; length])).collect();
     let arch = Arch::new();
-    let best = (0..TRIES)
-        .map(|_| seconds(&mut arrays, |arrays| arch.dispatch(Triad { arrays, rounds })))
-        .fold(f64::INFINITY, f64::min);
-    (12 * length * threads * rounds) as f64 / best
+    let best = best(|| seconds(&mut arrays, |arrays| arch.dispatch(Triad { arrays, rounds })));
+    speed((12 * length * threads * rounds) as f64, best)
 }

@@ -32,7 +32,7 @@ pub struct Sizes {
     /// Columns of the features.
     pub features: usize,
     /// Non-zero features.
-    pub non_zeros: usize,
+    pub non_zeros: f64,
     /// Entries of the operator.
     pub entries: usize,
     /// Hidden units.
@@ -64,9 +64,9 @@ impl Operation {
 
 /// Returns the parts of an epoch.
 pub fn operations(form: &Form, sizes: &Sizes) -> Vec<Operation> {
-    let [n, f, nnz, e, d, c, s] =
-        [sizes.nodes, sizes.features, sizes.non_zeros, sizes.entries, sizes.hidden, sizes.classes, sizes.splits]
-            .map(|x| x as f64);
+    let [n, f, e, d, c, s] =
+        [sizes.nodes, sizes.features, sizes.entries, sizes.hidden, sizes.classes, sizes.splits].map(|x| x as f64);
+    let nnz = sizes.non_zeros;
     let part =
         |name, flops: f64, shared: f64, own: f64| Operation { name, flops: s * flops, bytes: shared + 4.0 * s * own };
     // Passes forward through the first layer: without dropout on the input, the evaluation of a step is the training

@@ -1,4 +1,4 @@
-//! Exit codes: a contract with scripts. Each is documented in the README and tested.
+//! Exit codes: a contract with scripts. Each is documented in `docs/commands.md` and tested.
 
 /// Everything that was asked for is done.
 pub const DONE: u8 = 0;

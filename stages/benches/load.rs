@@ -2,7 +2,7 @@
 //! of nodes, edges, features and classes, degrees heavy-tailed. Best of three, and the most memory a process of its own
 //! had in use.
 //!
-//! Run with `cargo bench -p ppgnn-stages --bench load`. Benchmarks inform; no test asserts a time.
+//! Run with `make bench-load`. Benchmarks inform; no test asserts a time.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a program for people, not a part of the product")]
 

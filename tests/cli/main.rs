@@ -13,6 +13,7 @@
 mod support;
 
 mod bad_input;
+mod benches;
 mod cache;
 mod caching;
 mod crashes;
@@ -21,6 +22,7 @@ mod datasets;
 mod determinism;
 mod devices;
 mod docs;
+mod guide;
 mod invalid;
 mod look;
 mod readme;

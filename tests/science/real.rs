@@ -62,11 +62,11 @@ fn the_leak_of_chameleon_and_squirrel_is_shown_with_its_size_and_can_be_filtered
 }
 
 #[test]
-fn the_readme_shows_what_describe_prints() {
+fn the_guide_shows_what_describe_prints() {
     let Some(data) = real_data() else { return };
     let run = Project::new().run(&["data", "describe", "chameleon", "--data-dir", &data.display().to_string()]).exit(0);
-    let readme = include_str!("../../README.md");
-    let shown = readme.split("$ ppgnn data describe chameleon\n").nth(1).unwrap().split("eigenvalues").next().unwrap();
+    let page = include_str!("../../docs/data.md");
+    let shown = page.split("$ ppgnn data describe chameleon\n").nth(1).unwrap().split("eigenvalues").next().unwrap();
     assert!(shown.lines().count() > 10 && run.stdout.starts_with(shown), "{}", run.stdout);
 }
 
@@ -130,7 +130,7 @@ fn both_solvers_find_the_same_spaces() {
     }
 }
 
-/// Minutes each: `cargo test --release --test science -- --ignored`.
+/// Minutes each: `cargo test --profile quick --test science -- --ignored`.
 #[test]
 #[ignore = "takes half an hour"]
 fn both_solvers_find_the_same_spaces_of_large_graphs() {

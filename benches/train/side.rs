@@ -1,0 +1,130 @@
+//! The sides of a comparison: a build of the program, through its command line, and the peer.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::repeats::Estimate;
+use super::roofline::Sizes;
+use super::rows::{DROPOUT, HIDDEN, Row};
+use super::support::{Project, data, peer, program, said, threads};
+
+/// Epochs of the short run.
+const FEW: usize = 4;
+/// Seconds that the further epochs of the long run take at least.
+const LEAST_SECONDS: f64 = 2.0;
+
+/// A build of the program, with times of short and long runs.
+pub struct Side {
+    project: Project,
+    short: Vec<f64>,
+    long: Vec<f64>,
+}
+
+impl Side {
+    /// Computes everything that the row's training needs.
+    pub fn new(program: PathBuf, row: &Row) -> Result<Self, String> {
+        let side = Self { project: Project::new(program, &row.stages()), short: Vec::new(), long: Vec::new() };
+        // Training itself for one epoch, so that whatever it reads is there.
+        side.train(1)?;
+        Ok(side)
+    }
+
+    /// Epochs that take long enough to be measured.
+    pub fn epochs(&self) -> Result<usize, String> {
+        let (mut epochs, start) = (FEW, self.train(FEW)?);
+        while self.train(FEW + epochs)? - start < LEAST_SECONDS {
+            epochs *= 2;
+        }
+        Ok(epochs)
+    }
+
+    /// Trains for few epochs, and for `epochs` more.
+    pub fn turn(&mut self, epochs: usize) -> Result<(), String> {
+        self.short.push(self.train(FEW)?);
+        self.long.push(self.train(FEW + epochs)?);
+        Ok(())
+    }
+
+    /// Seconds that the further epochs take.
+    pub fn seconds(&self) -> Option<Estimate> {
+        Estimate::difference(&self.long, &self.short)
+    }
+
+    /// Trains all splits and returns the seconds of the node.
+    fn train(&self, epochs: usize) -> Result<f64, String> {
+        // Without the last result there is one artifact to look for, and nothing to reuse.
+        if self.project.artifacts("train").exists() {
+            std::fs::remove_dir_all(self.project.artifacts("train")).map_err(|e| e.to_string())?;
+        }
+        let (set, jobs) = (format!("train.epochs={epochs}"), threads().to_string());
+        self.project.run(&["train", "--quiet", "--set", &set, "--jobs", &jobs])?;
+        let folder = self.project.artifact("train").ok_or("`train` left no artifact")?;
+        let text = std::fs::read(folder.join("manifest.json")).map_err(|e| e.to_string())?;
+        let manifest: Value = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        manifest["seconds"].as_f64().ok_or_else(|| "the manifest of `train` has no `seconds`".into())
+    }
+}
+
+/// PyTorch: milliseconds per epoch and split with one thread, and with as many as ours.
+#[derive(Default)]
+pub struct Peer([Vec<f64>; 2]);
+
+impl Peer {
+    /// Runs it with each number of threads.
+    pub fn turn(&mut self, row: &Row) {
+        for (i, threads) in Self::counts().into_iter().enumerate() {
+            let Some(mut command) = peer("peer_torch.py") else { return };
+            command.arg(data().join(row.data)).args(row.arguments(threads).split(' '));
+            self.0[i].extend(said(&mut command).and_then(|said| said["ms_per_split_epoch"].as_f64()));
+        }
+    }
+
+    /// Whether it could run at all.
+    pub fn is_there(&self) -> bool {
+        self.0.iter().any(|times| !times.is_empty())
+    }
+
+    /// The better of its times.
+    pub fn best(&self) -> Option<Estimate> {
+        Some(self.better()?.1)
+    }
+
+    /// The threads of its better time.
+    pub fn threads(&self) -> Option<usize> {
+        Some(self.better()?.0)
+    }
+
+    fn better(&self) -> Option<(usize, Estimate)> {
+        let found = Self::counts().into_iter().zip(&self.0);
+        let found = found.filter_map(|(threads, times)| Some((threads, Estimate::best(times)?)));
+        found.min_by(|a, b| a.1.value.total_cmp(&b.1.value))
+    }
+
+    fn counts() -> Vec<usize> {
+        if threads() > 1 { vec![1, threads()] } else { vec![1] }
+    }
+}
+
+/// The sizes of a data set, as `ppgnn data describe` tells them.
+pub fn sizes(name: &str) -> Result<Sizes, String> {
+    let mut describe = Command::new(program());
+    describe.args(["data", "describe", name, "--json", "--data-dir"]).arg(data());
+    let told = said(&mut describe).ok_or("`ppgnn data describe` says nothing")?;
+    let told = told.get("description").ok_or_else(|| format!("its data is not in {}", data().display()))?;
+    let count = |of: &str| told["counts"][of].as_u64().and_then(|n| usize::try_from(n).ok());
+    let count = |of: &str| count(of).ok_or_else(|| format!("`{of}` is not in what `ppgnn data describe` says"));
+    let (nodes, features) = (count("nodes")?, count("features")?);
+    let density = told["features"]["density"].as_f64().unwrap_or(1.0);
+    Ok(Sizes {
+        nodes,
+        features,
+        non_zeros: density * nodes as f64 * features as f64,
+        entries: 2 * count("edges-undirected")? + nodes,
+        hidden: HIDDEN,
+        classes: count("classes")?,
+        splits: count("splits")?,
+        dropout: DROPOUT,
+    })
+}

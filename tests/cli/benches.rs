@@ -1,0 +1,47 @@
+//! The judgement of the benchmarks: which repeats are to be trusted.
+
+#[path = "../../benches/support/repeats.rs"]
+mod repeats;
+
+use repeats::{Estimate, TRUSTED};
+
+#[test]
+fn the_best_repeat_counts_and_the_second_says_how_well_it_is_known() {
+    let estimate = Estimate::best(&[3.0, 2.0, 2.5]).unwrap();
+    assert_eq!(estimate, Estimate { value: 2.0, spread: 0.25 });
+    assert!(!estimate.is_trusted());
+    assert!(Estimate::best(&[9.0, 2.0, 2.1]).unwrap().is_trusted(), "one slow repeat is no reason to doubt");
+}
+
+#[test]
+fn a_difference_is_as_uncertain_as_both_of_its_times() {
+    // 10.1 − 10.0 and 2.3 − 2.0 are small beside each time, but 0.4 is 5 % of 8.
+    let estimate = Estimate::difference(&[10.0, 10.1, 14.0], &[2.3, 2.0]).unwrap();
+    assert!((estimate.value - 8.0).abs() < 1e-12 && (estimate.spread - 0.05).abs() < 1e-12, "{estimate:?}");
+    // The same scatter on a short difference is worth nothing.
+    let estimate = Estimate::difference(&[10.0, 10.1], &[9.0, 9.3]).unwrap();
+    assert!(estimate.spread > TRUSTED && !estimate.is_trusted(), "{estimate:?}");
+}
+
+#[test]
+fn a_difference_that_is_not_positive_is_refused() {
+    assert_eq!(Estimate::difference(&[2.0, 2.1], &[2.0, 2.1]), None);
+    assert_eq!(Estimate::difference(&[2.0, 2.1], &[3.0, 3.1]), None);
+    assert_eq!(Estimate::difference(&[], &[3.0]), None);
+    assert_eq!(Estimate::best(&[0.0, -1.0, f64::NAN, f64::INFINITY]), None);
+}
+
+#[test]
+fn one_repeat_is_never_trusted() {
+    let alone = Estimate::best(&[2.0]).unwrap();
+    assert!(alone.spread.is_infinite() && !alone.is_trusted());
+    assert_eq!(alone.shown(1), "?");
+}
+
+#[test]
+fn a_ratio_is_trusted_only_if_both_sides_are_known_well() {
+    let (ours, theirs) = (Estimate { value: 2.0, spread: 0.02 }, Estimate { value: 30.0, spread: 0.05 });
+    assert_eq!(theirs.over(ours).shown(1), "15.0 ±7%");
+    assert_eq!(theirs.over(Estimate { spread: 0.14, ..ours }).shown(1), "?");
+    assert_eq!(ours.times(1e3).shown(0), "2000 ±2%");
+}
