@@ -130,12 +130,12 @@ impl Artifact for Graph {
     const KIND: Kind = Kind("graph");
 
     fn save(&self, dir: &Path) -> Result<(), ArtifactError> {
-        let mut file = TensorFile::default();
         let flat: Vec<u32> = self.edges.iter().flat_map(|&(a, b)| [a, b]).collect();
+        let mut file = TensorFile::default();
         file.add("edges", &[self.edges.len(), 2], &flat);
         self.features.put(&mut file);
         file.add("labels", &[self.labels.len()], &self.labels);
-        file.add("classes", &[1], &[self.classes as u64]);
+        file.add_copy("classes", &[1], &[self.classes as u64]);
         if !self.unlabelled.is_empty() {
             file.add(UNLABELLED, &[self.unlabelled.len()], &self.unlabelled);
         }

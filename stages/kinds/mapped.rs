@@ -37,7 +37,7 @@ impl Vectors {
     /// Takes little-endian numbers where they are; `None` if this machine cannot read them there.
     pub(super) fn mapped(file: &Arc<Mmap>, bytes: Range<usize>) -> Option<Self> {
         let fits = bytemuck::try_cast_slice::<u8, f32>(file.get(bytes.clone())?).is_ok();
-        (fits && cfg!(target_endian = "little")).then(|| Self(Held::Mapped(Arc::clone(file), bytes)))
+        fits.then(|| Self(Held::Mapped(Arc::clone(file), bytes)))
     }
 
     /// Returns some of the numbers, which stay where they are if they are in a file.

@@ -57,7 +57,7 @@ impl Artifact for Spectrum {
             file.add(format!("{name}.values"), &[side.values.len()], &side.values);
             file.add(format!("{name}.vectors"), &[side.values.len(), self.nodes], &side.vectors);
         }
-        file.add("quality", &[2], &[self.worst_residual, self.worst_overlap]);
+        file.add_copy("quality", &[2], &[self.worst_residual, self.worst_overlap]);
         file.write(&dir.join("spectrum.safetensors"))?;
         let ends = |side: &Side| serde_json::json!({"pairs": side.values.len(), "from": side.values.first(), "to": side.values.last()});
         let facts = serde_json::json!({

@@ -58,7 +58,7 @@ impl Splits {
     pub(crate) fn put(&self, file: &mut TensorFile) {
         let nodes = self.parts.first().map_or(0, Vec::len);
         let bytes: Vec<u8> = self.parts.iter().flatten().map(|p| *p as u8).collect();
-        file.add(Self::TENSOR, &[self.len(), nodes], &bytes);
+        file.add_copy(Self::TENSOR, &[self.len(), nodes], &bytes);
     }
 
     pub(crate) fn take(file: &TensorsRead) -> Result<Self, ArtifactError> {
