@@ -45,9 +45,9 @@ pub struct Params {
     /// How far the signal is above the threshold of detection. 3.25 unless `lambda` and `mu` are given.
     #[schemars(range(min = -1.0))]
     pub epsilon: Option<f64>,
-    /// Strength of the edges' signal, in place of `phi` and together with `mu`.
+    /// Strength of the edges' signal, instead of `phi` and together with `mu`.
     pub lambda: Option<f64>,
-    /// Strength of the features' signal, in place of `phi` and together with `lambda`.
+    /// Strength of the features' signal, instead of `phi` and together with `lambda`.
     #[schemars(range(min = 0.0))]
     pub mu: Option<f64>,
     /// Seed of labels, edges and features.

@@ -75,7 +75,7 @@ pub struct Components {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FeatureFacts {
-    /// Features a node.
+    /// Features per node.
     pub cols: usize,
     /// Whether only values that are not zero are stored.
     pub sparse: bool,

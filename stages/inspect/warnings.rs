@@ -30,7 +30,7 @@ use crate::kinds::{Graph, Part, Splits};
 pub const SHARED_LINKS: usize = 4;
 /// The share from which a leak, or one-way edges, are worth a word.
 pub const LEAK: f64 = 0.01;
-/// More numbers in a row help nobody.
+/// A longer list of numbers in a message is not read.
 const MOST_LISTED: usize = 6;
 
 /// Something that may spoil a result.

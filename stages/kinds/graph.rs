@@ -21,7 +21,7 @@ pub struct Graph {
     pub edges: Vec<(u32, u32)>,
     /// nodes × features.
     pub features: Features,
-    /// One class a node, below `classes`.
+    /// One class per node, below `classes`.
     pub labels: Vec<u32>,
     /// Number of classes.
     pub classes: usize,
@@ -98,7 +98,7 @@ impl Graph {
 pub struct Counts {
     /// Nodes.
     pub nodes: usize,
-    /// Features a node.
+    /// Features per node.
     pub features: usize,
     /// Classes.
     pub classes: usize,

@@ -14,7 +14,7 @@ pub(super) fn map(path: &Path) -> io::Result<Mmap> {
     let file = File::open(path)?;
     #[expect(
         unsafe_code,
-        reason = "sound while nobody changes the file: artifacts are written in a folder of their own, renamed into the \
+        reason = "sound while the file is not changed: artifacts are written in a folder of their own, renamed into the \
                   store, and never modified there; deleting one leaves what is mapped as it is"
     )]
     unsafe {

@@ -11,7 +11,7 @@ use crate::kinds::files::{TensorFile, TensorsRead, write_json};
 pub struct Nodes {
     /// nodes × features, as the models see them.
     pub features: Features,
-    /// One class a node, below `classes`.
+    /// One class per node, below `classes`.
     pub labels: Vec<u32>,
     /// Number of classes.
     pub classes: usize,

@@ -34,7 +34,7 @@ pub struct Spectrum {
 }
 
 impl Spectrum {
-    /// Keeps the outermost `k` pairs a side, or all where there are fewer. The quality stays that of all pairs, which
+    /// Keeps the outermost `k` pairs per side, or all where there are fewer. The quality stays that of all pairs, which
     /// bounds that of the kept ones.
     #[must_use]
     pub fn slice(mut self, k: usize) -> Self {
@@ -75,7 +75,7 @@ impl Artifact for Spectrum {
             if rows == pairs {
                 Ok((nodes, Side { values, vectors }))
             } else {
-                Err(file.malformed("a vector an eigenvalue"))
+                Err(file.malformed("a vector per eigenvalue"))
             }
         };
         let ((nodes, low), (nodes_high, high)) = (side("low")?, side("high")?);

@@ -33,7 +33,7 @@ impl Part {
 /// Splits of the nodes of one graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Splits {
-    /// One row a split, one part a node.
+    /// One row per split, one part per node.
     pub parts: Vec<Vec<Part>>,
 }
 

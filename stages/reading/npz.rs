@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-use self::header::Header;
+pub(super) use self::header::Header;
 use super::source;
 pub use super::watched::MEMBER_LIMIT;
 use super::watched::{MOST_CLASSES, Steps};
@@ -61,7 +61,7 @@ pub enum Numbers {
     Real,
     /// Whole numbers of any width.
     Whole,
-    /// Truth values, or whole numbers in their place.
+    /// Truth values, or whole numbers instead.
     Truth,
 }
 
@@ -113,8 +113,8 @@ impl Number {
     ///
     /// # Errors
     /// When it is not a whole number from 0 to 65535.
-    pub fn class(self, node: usize) -> Result<u32, Misfit> {
-        self.below(MOST_CLASSES).ok_or_else(|| Misfit {
+    pub fn class(self, node: usize) -> Result<u32, BadValue> {
+        self.below(MOST_CLASSES).ok_or_else(|| BadValue {
             at: format!("node {node}"),
             what: format!("label {self} is not a class, expected 0 to {}", MOST_CLASSES - 1),
         })
@@ -124,8 +124,8 @@ impl Number {
     ///
     /// # Errors
     /// When it is not finite.
-    pub fn feature(self, node: usize, feature: usize) -> Result<f32, Misfit> {
-        self.finite().ok_or_else(|| Misfit {
+    pub fn feature(self, node: usize, feature: usize) -> Result<f32, BadValue> {
+        self.finite().ok_or_else(|| BadValue {
             at: format!("node {node}, feature {feature}"),
             what: format!("`{self}` is not a finite 32-bit number"),
         })
@@ -142,7 +142,7 @@ impl fmt::Display for Number {
 }
 
 /// A number that cannot be used: where it stands, and what is wrong with it.
-pub struct Misfit {
+pub struct BadValue {
     /// Its place, such as `edge 7`.
     pub at: String,
     /// What is wrong, and what was expected.
@@ -179,7 +179,7 @@ impl Npz {
     pub fn read<T: Copy>(
         &mut self,
         expected: &Expected,
-        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Array<T>, StageError> {
         self.read_member(expected, None, convert)
     }
@@ -192,7 +192,7 @@ impl Npz {
         &mut self,
         expected: &Expected,
         job: &Job,
-        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Array<T>, StageError> {
         self.read_member(expected, Some(job), convert)
     }
@@ -201,7 +201,7 @@ impl Npz {
         &mut self,
         expected: &Expected,
         job: Option<&Job>,
-        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Array<T>, StageError> {
         let (place, mut reader) = self.member(expected.member)?;
         array(&place, &mut reader, expected, job, convert)
@@ -257,7 +257,7 @@ pub fn read_npy<T: Copy>(
     path: &Path,
     expected: &Expected,
     job: &Job,
-    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Array<T>, StageError> {
     let mut reader = BufReader::with_capacity(1 << 16, source::open(path)?);
     let start = reader.fill_buf().map_err(|e| StageError::data(path.display(), format!("cannot be read: {e}")))?;
@@ -274,7 +274,7 @@ fn array<T: Copy>(
     reader: &mut impl Read,
     expected: &Expected,
     job: Option<&Job>,
-    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Array<T>, StageError> {
     let damaged = |what: String| StageError::data(place, what);
     let header = Header::read(reader).map_err(damaged)?;
@@ -282,7 +282,7 @@ fn array<T: Copy>(
     let mut steps = job.map(|job| Steps::new(job, header.len(), expected.member));
     let values = stream(&header, reader, &shape, &mut steps, convert).map_err(|fault| match fault {
         Fault::Damaged(what) => damaged(what),
-        Fault::Misfit(m) => StageError::data(format!("{place}, {}", m.at), m.what),
+        Fault::BadValue(m) => StageError::data(format!("{place}, {}", m.at), m.what),
         Fault::Stopped(error) => error,
     })?;
     // Reading on to the end also makes the zip reader compare the checksum.
@@ -338,7 +338,7 @@ fn fitting_shape(header: &Header, expected: &Expected, size: usize) -> Result<Ve
 
 enum Fault {
     Damaged(String),
-    Misfit(Misfit),
+    BadValue(BadValue),
     Stopped(StageError),
 }
 
@@ -348,7 +348,7 @@ fn stream<T: Copy>(
     reader: &mut impl Read,
     shape: &[usize],
     steps: &mut Option<Steps>,
-    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Vec<T>, Fault> {
     let source = Source { header, reader, shape };
     match (header.kind, header.size) {
@@ -378,7 +378,7 @@ impl<R: Read> Source<'_, R> {
         self,
         steps: &mut Option<Steps>,
         number: impl Fn([u8; N]) -> Number,
-        mut convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+        mut convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Vec<T>, Fault> {
         let (rows, columns) = (self.shape.first().copied().unwrap_or(1), self.shape.get(1).copied().unwrap_or(1));
         let (total, by_column) = (rows * columns, self.header.by_column);
@@ -395,7 +395,7 @@ impl<R: Read> Source<'_, R> {
                 if self.header.big_endian {
                     bytes.reverse();
                 }
-                values.push(convert(row, column, number(bytes)).map_err(Fault::Misfit)?);
+                values.push(convert(row, column, number(bytes)).map_err(Fault::BadValue)?);
                 let (quick, length, slow) =
                     if by_column { (&mut row, rows, &mut column) } else { (&mut column, columns, &mut row) };
                 *quick += 1;

@@ -1,4 +1,4 @@
-//! What readers of large files share: bounds, and looking up now and then to see whether to stop.
+//! What readers of large files share: limits, progress and cancellation.
 
 use std::io::{self, Read};
 

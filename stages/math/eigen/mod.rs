@@ -24,6 +24,8 @@ mod reduce;
 mod tests;
 
 use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::csr::Csr;
 pub(super) use canonical::is_negative;
@@ -44,16 +46,18 @@ const SMALL: usize = 1000;
 /// Parts up to this size are decomposed as a whole if the cut would split an eigenvalue that is repeated very often.
 const RESCUE: usize = 5000;
 
-/// What decomposes a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What computes the eigenpairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Solver {
-    /// Dense or Lanczos, whichever is faster for the size of a part.
+    /// Dense for small parts and for most of the pairs of a part, Lanczos otherwise.
+    #[default]
     Auto,
-    /// faer, all pairs of a part.
+    /// The dense solver of faer for every part of the graph.
     Dense,
-    /// Filtered block Lanczos for the ends; parts that are too small for it are dense.
+    /// Block Lanczos on a Chebyshev filter; parts that are too small for it are dense.
     Lanczos,
-    /// LAPACK's `syev`, all pairs of a part, with the feature `lapack`.
+    /// LAPACK's `syev`, in builds with the feature `lapack`; its bytes may depend on the threads of its BLAS.
     Lapack,
 }
 
@@ -75,7 +79,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// `k` pairs a side, and the rest as it is by default.
+    /// `k` pairs per side, and the rest as it is by default.
     pub fn new(k: usize, solver: Solver) -> Self {
         Self { k, solver, tolerance: 1e-6, memory: 4 << 30, products: 2_000_000, most_rows: 20_000 }
     }
@@ -108,7 +112,7 @@ impl End {
     }
 }
 
-/// Whoever waits for a solver. Every method may be called from several threads.
+/// What the caller of a solver sees and decides while it runs. Every method may be called from several threads.
 pub trait Watch: Sync {
     /// Returns whether to give up.
     fn cancelled(&self) -> bool {
@@ -124,7 +128,7 @@ pub trait Watch: Sync {
     fn record(&self, _end: End, _step: usize, _parts: &[&[f64]]) {}
 }
 
-/// Nobody waits.
+/// A caller that only waits for the result.
 pub struct Unwatched;
 
 impl Watch for Unwatched {}
@@ -375,7 +379,7 @@ impl Work<'_> {
 
 /// All pairs of a part.
 ///
-/// Where the vector u of λ = 1 is known, A − 3uuᵀ is decomposed: it has the same pairs, but −2 in place of 1, so that others
+/// Where the vector u of λ = 1 is known, A − 3uuᵀ is decomposed: it has the same pairs, but −2 instead of 1, so that others
 /// near to 1 are not mixed with it.
 fn whole(part: &Part, unit: Option<&[f64]>, solver: Solver) -> Result<Solved, EigenError> {
     let rows = part.matrix.n();

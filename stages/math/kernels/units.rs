@@ -5,7 +5,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::simd::Vector;
 
-/// units ← max(units + bias, 0), for rows as long as the bias. What is not a number stays so, or nobody would notice.
+/// units ← max(units + bias, 0), for rows as long as the bias. NaN stays NaN, so that it is noticed.
 pub fn rectify_rows<T: Vector>(units: &mut [T], bias: &[T]) {
     Arch::new().dispatch(RectifyRows { units, bias });
 }

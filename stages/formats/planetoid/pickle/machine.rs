@@ -10,11 +10,11 @@
 
 use std::collections::HashMap;
 
-use crate::reading::npz::Misfit;
+use crate::reading::npz::BadValue;
 
 /// The most values on the stack, and the most open marks; Python fills containers a thousand entries at a time.
 const MOST_STACKED: usize = 1 << 16;
-/// The most objects, and the most remembered values: a graph has one list a node.
+/// The most objects, and the most remembered values: a graph has one list per node.
 const MOST_OBJECTS: usize = 1 << 23;
 /// The most entries of a tuple; the state of a number type has eight.
 const MOST_IN_TUPLE: usize = 8;
@@ -150,7 +150,7 @@ pub struct Machine<'b> {
     objects: Vec<Object<'b>>,
 }
 
-type Step<T = ()> = Result<T, Misfit>;
+type Step<T = ()> = Result<T, BadValue>;
 
 impl<'b> Machine<'b> {
     /// A machine before its first opcode.
@@ -269,7 +269,7 @@ impl<'b> Machine<'b> {
 
     /// A problem at the current opcode.
     fn refuse<T>(&self, what: impl Into<String>) -> Step<T> {
-        Err(Misfit { at: format!("byte {}", self.op), what: what.into() })
+        Err(BadValue { at: format!("byte {}", self.op), what: what.into() })
     }
 
     fn take(&mut self, length: usize) -> Step<&'b [u8]> {
