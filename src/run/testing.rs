@@ -16,6 +16,7 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
     let mut nodes: Vec<Node> = Vec::new();
     for (at, of) in inputs.iter().enumerate() {
         let def = find(stage(at));
+        let written = if def.name == "train" { json!({"model": "mlp"}) } else { json!({}) };
         let of_key = of.iter().map(|i| KeyInput { slot: "of".into(), key: nodes[*i].key }).collect();
         let params = json!({"node": at}).as_object().cloned().unwrap_or_default();
         let ingredients = KeyInputs {
@@ -30,7 +31,7 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
             name: format!("node/{at}"),
             aliases: Vec::new(),
             stage: def,
-            params: def.check(&serde_json::Map::new()).unwrap(),
+            params: def.check(written.as_object().unwrap()).unwrap(),
             inputs: of.iter().map(|i| Edge { slot: "of", node: NodeId(*i) }).collect(),
             key: ingredients.key(),
             ingredients,

@@ -127,7 +127,7 @@ fn an_included_axis_leaves_its_zip_group() {
 fn only_an_axis_over_a_parameter_gets_new_values_by_include() {
     assert_eq!(
         problems("{axes: {method: {A: {}, B: {}}}, include: [{method: C}]}"),
-        ["axis `method` has no value `C` (known: `A`, `B`)"]
+        ["axis `method` has no value `C` (did you mean `A`?)"]
     );
 }
 
@@ -175,7 +175,7 @@ fn a_short_name_stands_for_an_axis_unless_two_share_it() {
     assert_eq!(points("{axes: {load.seed: [1, 2], train.lr: [5]}, exclude: [{seed: 1}]}"), ["seed=2 lr=5"]);
     assert_eq!(
         problems("{axes: {load.seed: [1, 2], train.seed: [5]}, exclude: [{seed: 1}]}"),
-        ["unknown axis `seed` (known: `load.seed`, `train.seed`)"]
+        ["unknown axis `seed` (did you mean `load.seed`?)"]
     );
     assert_eq!(problems("{exclude: [{seed: 1}]}"), ["unknown axis `seed` (the pipeline has no `sweep.axes`)"]);
 }
