@@ -78,7 +78,7 @@ impl Params {
     fn probabilities(&self) -> (f64, f64) {
         let (lambda, n) = (self.strengths().0, self.nodes as f64);
         let (mean, signal) = (self.degree, lambda * self.degree.sqrt());
-        // At |λ| = √d one of them is 0, which rounding may miss by a hair.
+        // At |λ| = √d one of them is 0, which rounding may miss slightly.
         (((mean + signal) / n).max(0.0), ((mean - signal) / n).max(0.0))
     }
 }
@@ -180,7 +180,7 @@ fn edges(params: &Params, labels: &[u32]) -> Vec<(u32, u32)> {
     edges
 }
 
-/// Takes every cell of a ragged array with probability `p`, drawing once a taken cell: the gap between two of them is
+/// Takes every cell of a ragged array with probability `p`, drawing once per taken cell: the gap between two of them is
 /// geometric, ⌊ln(1 − U) / ln(1 − p)⌋.
 fn sample(
     stream: &mut Stream,

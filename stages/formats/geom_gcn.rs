@@ -1,4 +1,4 @@
-//! The text format of Geom-GCN: two files with a header line and fields between tabs, and one archive of masks a split.
+//! The text format of Geom-GCN: two files with a header line and fields between tabs, and one archive of masks per split.
 //!
 //! | file | a line | |
 //! | --- | --- | --- |
@@ -27,11 +27,10 @@ use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
 use crate::reading::text::{Lines, number, shown};
+use crate::reading::watched::MOST_CLASSES;
 use crate::reading::{source, split_masks};
 
-/// The most classes; a larger label is taken for a mistake.
-const MOST_CLASSES: u32 = 1 << 16;
-/// The most features; a larger index is taken for a mistake, because models have weights for every feature below it.
+/// The most features; a larger index is refused as a mistake, because models have weights for every feature below it.
 const MOST_FEATURES: u32 = 1 << 24;
 
 /// Parameters of `geom-gcn`.

@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for Classes {
     }
 }
 
-/// A class; a list of them is told apart from other nonsense.
+/// A class; a list of classes gets a message of its own.
 struct Class(u32);
 
 impl<'de> Deserialize<'de> for Class {

@@ -1,4 +1,4 @@
-//! The `.npz` layout of the heterophilous graph benchmark, often used for a person's own data.
+//! The `.npz` layout of the heterophilous graph benchmark, often used for one's own data.
 //!
 //! | member | type | shape |
 //! | --- | --- | --- |

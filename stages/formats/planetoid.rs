@@ -32,12 +32,12 @@ use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
 use crate::reading::npz::{BadValue, Number};
 use crate::reading::text::shown;
-use crate::reading::{source, split_masks};
+use crate::reading::{source, split_masks, watched};
 
 /// The most bytes of a `test.index`.
 const INDEX_LIMIT: u64 = 1 << 28;
-/// The most classes; more columns are taken for a mistake.
-const MOST_CLASSES: usize = 1 << 16;
+/// The most classes; more columns are refused as a mistake.
+const MOST_CLASSES: usize = watched::MOST_CLASSES as usize;
 
 /// Parameters of `planetoid`. Files count by their content, not by their paths.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

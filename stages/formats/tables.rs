@@ -1,4 +1,4 @@
-//! A person's own graph as two tables: one row per node, one row per edge.
+//! A graph of one's own as two tables: one row per node, one row per edge.
 //!
 //! A table is text with a header line (`.csv`, `.tsv`, `.txt`, each also as `.gz`) or Parquet (`.parquet`, `.pq`); the
 //! extension says which. Text is UTF-8; fields may be in double quotes, blank lines are skipped, and spaces around a
@@ -37,9 +37,10 @@ use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::math::csr::Csr;
 use crate::reading::text::shown;
+use crate::reading::watched;
 
-/// The most classes; more are taken for a column of measurements.
-const MOST_CLASSES: usize = 1 << 16;
+/// The most classes; more are refused as a column of measurements.
+const MOST_CLASSES: usize = watched::MOST_CLASSES as usize;
 
 /// Parameters of `tables`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -46,12 +46,16 @@ pub fn components(table: Table, d: usize) -> Result<Components, EigenError> {
     let (n, features) = (x.n, x.mean.len());
     let by_rows = features > n;
     let m = n.min(features);
-    // The solver cannot do without a row.
+    // The solver needs at least one row.
     if m == 0 || d == 0 {
         return Ok(Components { scores: Vec::new(), variances: Vec::new(), total: 0.0 });
     }
     let square = if by_rows { x.outer() } else { x.inner() };
     let trace: f64 = square.iter().step_by(m + 1).sum();
+    // Not every solver notices, and no score of such a matrix means anything.
+    if !trace.is_finite() {
+        return Err(EigenError::Dense { nodes: m });
+    }
     let (values, vectors) = symmetric(&square, m)?;
     drop(square);
     let d = d.min(m);
@@ -83,7 +87,7 @@ pub fn components(table: Table, d: usize) -> Result<Components, EigenError> {
             }
         })
         .collect();
-    // The scale decides and not the product, which would leave −0 where a component is nothing.
+    // Not the plain product: it would leave −0 where a component has no variance.
     let scaled = |(x, s): (&mut f64, &f64)| *x = if *s == 0.0 { 0.0 } else { *x * s };
     scores.chunks_exact_mut(d.max(1)).for_each(|row| row.iter_mut().zip(&scale).for_each(scaled));
     Ok(Components { scores, variances: values.iter().map(|lambda| lambda / freedom).collect(), total: trace / freedom })

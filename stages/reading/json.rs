@@ -1,4 +1,4 @@
-//! Reads JSON as a stream, straight into what it becomes: no tree of values stands in between.
+//! Reads JSON as a stream, straight into its final form, without a tree of values in between.
 
 use std::fmt;
 use std::io::{BufReader, Read};
@@ -15,7 +15,7 @@ use crate::contract::{Job, StageError};
 /// Reads a file with one value, which `seed` takes in.
 ///
 /// # Errors
-/// When the file is no JSON, or not what `seed` expects; [`StageError::Cancelled`].
+/// When the file is not JSON, or not what `seed` expects; [`StageError::Cancelled`].
 pub fn read<S, T>(path: &Path, job: &Job, seed: S) -> Result<T, StageError>
 where
     S: for<'de> DeserializeSeed<'de, Value = T>,

@@ -153,7 +153,7 @@ impl Npz {
     /// Opens the file and reads its directory.
     ///
     /// # Errors
-    /// When it cannot be read or is no zip.
+    /// When it cannot be read or is not a zip.
     pub fn open(path: &Path) -> Result<Self, StageError> {
         let file = source::open(path)?;
         match ZipArchive::new(BufReader::new(file)) {
@@ -293,7 +293,7 @@ fn array<T: Copy>(
     }
 }
 
-/// Says what a file is that should be `expected` (`an npz file`) but is no zip.
+/// Says what a file is that should be `expected` (`an npz file`) but is not a zip.
 pub fn damaged_zip(path: &Path, expected: &str, error: &zip::result::ZipError) -> StageError {
     let mut start = Vec::new();
     let zip = File::open(path).and_then(|f| f.take(2).read_to_end(&mut start)).is_ok() && start == b"PK";

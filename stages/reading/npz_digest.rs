@@ -21,13 +21,13 @@ use super::source;
 use super::watched::MEMBER_LIMIT;
 use crate::contract::StageError;
 
-/// More members than this are no data set.
+/// A file with more members is not a data set.
 const MOST_MEMBERS: usize = 10_000;
 
 /// Returns the digest of the arrays in a file, as hex. Nothing is held in memory but a buffer.
 ///
 /// # Errors
-/// When the file cannot be read, is no zip, or holds something other than plain arrays.
+/// When the file cannot be read, is not a zip, or holds something other than plain arrays.
 pub fn arrays_sha256(path: &Path) -> Result<String, StageError> {
     let file = source::open(path)?;
     let not_zip = |e| StageError::data(path.display(), format!("is not an npz file: {e}"));

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use self::machine::{Array as PickledArray, Endian, Machine, Object, Scalar, Value};
 use crate::contract::StageError;
-use crate::math::csr::Csr;
+use crate::math::csr::{Csr, RowBuilder};
 use crate::reading::npz::{Array, BadValue, Number};
 use crate::reading::source;
 
@@ -129,25 +129,16 @@ fn assemble(cols: usize, starts: &[usize], columns: &[u32], values: &[f32]) -> R
     if starts.first() != Some(&0) || starts.last() != Some(&columns.len()) {
         return Err(whole(format!("its rows do not begin at entry 0 and end at entry {}", columns.len())));
     }
-    let (mut indptr, mut indices, mut kept) = (vec![0], Vec::new(), Vec::new());
+    let mut rows = RowBuilder::default();
     for (at, ends) in starts.windows(2).enumerate() {
         let range = ends[0]..ends[1];
         let (Some(columns), Some(values)) = (columns.get(range.clone()), values.get(range)) else {
             return Err(row(at, format!("reaches from entry {} to entry {}", ends[0], ends[1])));
         };
         let mut entries: Vec<(u32, f32)> = columns.iter().copied().zip(values.iter().copied()).collect();
-        entries.sort_by_key(|(column, _)| *column);
-        if let Some(twice) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(row(at, format!("has column {} twice", twice[0].0)));
-        }
-        for (column, value) in entries.into_iter().filter(|(_, value)| *value != 0.0) {
-            indices.push(column);
-            kept.push(value);
-        }
-        indptr.push(indices.len() as u64);
+        rows.add(&mut entries).map_err(|column| row(at, format!("has column {column} twice")))?;
     }
-    let rows = indptr.len() - 1;
-    Csr::rectangular(rows, cols, indptr, indices, kept).ok_or_else(|| whole("its rows do not fit together"))
+    rows.finish(cols).ok_or_else(|| whole("its rows do not fit together"))
 }
 
 fn row(at: usize, what: impl Into<String>) -> BadValue {

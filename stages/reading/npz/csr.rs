@@ -6,7 +6,7 @@
 use super::{BadValue, Expected, Npz, Numbers};
 use crate::contract::{Job, StageError};
 use crate::kinds::Features;
-use crate::math::csr::Csr;
+use crate::math::csr::RowBuilder;
 
 /// Sparse rows as stored.
 pub struct StoredRows {
@@ -45,22 +45,17 @@ impl StoredRows {
     /// # Errors
     /// When a row has two entries in a column.
     pub fn features(&self, file: &Npz) -> Result<Features, StageError> {
-        let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
-        let mut row = Vec::new();
+        let (mut rows, mut row) = (RowBuilder::default(), Vec::new());
         for (node, ends) in self.indptr.windows(2).enumerate() {
             row.clear();
             row.extend(self.row(ends));
-            row.sort_unstable_by_key(|(column, _)| *column);
-            if let Some(twice) = row.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                let what = format!("node {node} has feature {} twice, expected one value per feature", twice[0].0);
-                return Err(file.error(&format!("{}indices", self.prefix), what));
-            }
-            indices.extend(row.iter().map(|(column, _)| *column));
-            values.extend(row.iter().map(|(_, value)| *value));
-            indptr.push(indices.len() as u64);
+            rows.add(&mut row).map_err(|feature| {
+                let what = format!("node {node} has feature {feature} twice, expected one value per feature");
+                file.error(&format!("{}indices", self.prefix), what)
+            })?;
         }
-        let csr = Csr::rectangular(self.rows, self.cols, indptr, indices, values);
-        csr.map(Features::Sparse).ok_or_else(|| file.error(&format!("{}indptr", self.prefix), "is no sparse matrix"))
+        let csr = rows.finish(self.cols).map(Features::Sparse);
+        csr.ok_or_else(|| file.error(&format!("{}indptr", self.prefix), "is not a sparse matrix"))
     }
 
     fn row<'s>(&'s self, ends: &[usize]) -> impl Iterator<Item = (u32, f32)> + use<'s> {

@@ -1,7 +1,7 @@
 //! The stack machine behind a pickle, cut down to what a sparse matrix, an array and a dictionary of lists need.
 //!
 //! A pickle is a program: opcodes push values on a stack, put them into containers, remember them under numbers (the
-//! memo), and call classes. Here a call is a look at a table: it makes an empty object of a known kind, and `BUILD`
+//! memo), and call classes. Here a call is a lookup in a table: it makes an empty object of a known kind, and `BUILD`
 //! fills that object once. Nothing is ever executed, and containers hold only what they hold in those files: a list
 //! whole numbers, the dictionary of lists such lists, a plain dictionary named values.
 //!
