@@ -5,9 +5,9 @@
 //! unique is said in [`crate::math::eigen`]. The solver works in f64; vectors are stored as f32, and their quality is
 //! measured before that.
 //!
-//! Which solver: the graph is cut into connected parts, and nodes with equal neighbours become one row. `auto` finds the ends
-//! only (`lanczos`) of parts of more than 1000 rows in which the pairs that are wanted, a quarter more, and 256 have room;
-//! other parts are decomposed as a whole (`dense`). `lanczos` does so without the 1000; `dense` and `lapack` decompose every
+//! Which solver: the graph is cut into connected parts, and nodes with equal neighbours become one row. `auto` finds only the
+//! ends (`lanczos`) of parts of more than 1000 rows that have room for the wanted pairs, a quarter more, and another 256;
+//! other parts are decomposed as a whole (`dense`). `lanczos` drops the limit of 1000; `dense` and `lapack` decompose every
 //! part as a whole.
 //!
 //! Fewer pairs of an operator whose larger k is in the plan are not computed again: they are a slice of those.
@@ -28,9 +28,9 @@ use crate::math::eigen::{self, EigenError, End, Ends, Pairs, Request, Solver, Wa
 const LARGER: &str = "larger";
 /// The most rows of a matrix that is decomposed as a whole: at this size that takes about 13 GB.
 const MOST_ROWS: usize = 20_000;
-/// The largest overlap of two vectors that are worth storing.
+/// The largest overlap of two vectors that is accepted.
 const OVERLAP: f64 = 1e-8;
-/// Numbers in the vectors of an end above which steps are kept for a run that may have to go on: about a minute of work.
+/// Numbers in the vectors of an end above which its steps are kept for a run that may be resumed: about a minute of work.
 const LONG: usize = 20_000_000;
 
 /// Parameters of `evd`.
@@ -45,9 +45,9 @@ pub struct Params {
     /// The largest residual ‖Ãu − λu‖₂ of a pair.
     #[schemars(range(min = 1e-10, max = 1e-3))]
     pub tolerance: f64,
-    /// What `lanczos` may hold at a time: it restarts instead of growing beyond.
+    /// Memory that `lanczos` may use: it restarts instead of growing beyond.
     pub memory: Bytes,
-    /// Products of the operator with a vector after which `lanczos` gives up an end.
+    /// Products of the operator with a vector after which `lanczos` fails for an end.
     #[schemars(range(min = 1))]
     pub products: usize,
 }
@@ -169,7 +169,7 @@ impl<'a> Watching<'a> {
         let clipped = if k > n / 2 { format!("k clipped to {}, half of the nodes; ", n / 2) } else { String::new() };
         let open = |end: End| {
             let folder = job.scratch.filter(|_| n * k.min(n / 2) >= long)?;
-            // Without a log the work is only not kept.
+            // Without a log the steps are not kept; nothing else changes.
             let log = Log::open(&folder.join(format!("{}.log", end.name()))).ok()?;
             Some(Mutex::new(Kept { log: Some(log), at_end: false }))
         };

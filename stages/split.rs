@@ -2,10 +2,10 @@
 //!
 //! Split s of a seed is the same whatever `count` is: every split and class draws from a stream of its own.
 //!
-//! - `stratified`: of a class with m nodes, round(train · m) train and round(val · m) validate; the rest tests.
+//! - `stratified`: of a class with m nodes, round(train · m) train and round(val · m) validate; the rest are test nodes.
 //!   Where m ≥ 3 every part gets at least one node (training is cut to m − 2 first, then validation to what leaves one
 //!   test node); smaller classes follow the rounding alone, training first.
-//! - `per-class`: `per-class-train` nodes of every class train, `per-class-val` validate, the rest tests. A class number
+//! - `per-class`: `per-class-train` nodes of every class train, `per-class-val` validate, the rest are test nodes. A class number
 //!   that no node has is skipped.
 //! - `file`: the masks that came with the file: the first `count` of them, or all if there are fewer.
 //!
@@ -34,20 +34,20 @@ pub struct Params {
     /// Share of training nodes (`stratified`).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub train: f64,
-    /// Share of validation nodes (`stratified`); what is left tests.
+    /// Share of validation nodes (`stratified`); the rest are test nodes.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub val: f64,
-    /// Training nodes a class (`per-class`).
+    /// Training nodes per class (`per-class`).
     #[schemars(range(min = 1))]
     pub per_class_train: usize,
-    /// Validation nodes a class (`per-class`); what is left tests.
+    /// Validation nodes per class (`per-class`); the rest are test nodes.
     #[schemars(range(min = 1))]
     pub per_class_val: usize,
-    /// What becomes of nodes without a class that the masks contain (`file`); the random methods never use them.
+    /// What happens to nodes without a class that the masks contain (`file`); the random methods never use them.
     pub unlabelled: Unlabelled,
 }
 
-/// What becomes of nodes without a class that the masks of a file contain.
+/// What happens to nodes without a class that the masks of a file contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unlabelled {

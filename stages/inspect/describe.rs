@@ -67,7 +67,7 @@ pub struct Components {
     pub count: usize,
     /// Nodes of the largest.
     pub largest: usize,
-    /// How many are a node alone.
+    /// How many have a single node.
     pub isolated: usize,
 }
 

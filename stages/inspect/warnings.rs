@@ -28,7 +28,7 @@ use crate::kinds::{Graph, Part, Splits};
 
 /// Twins with fewer common links may be alike by chance.
 pub const SHARED_LINKS: usize = 4;
-/// The share from which a leak, or one-way edges, are worth a word.
+/// The share from which a leak, or one-way edges, are reported.
 pub const LEAK: f64 = 0.01;
 /// A longer list of numbers in a message is not read.
 const MOST_LISTED: usize = 6;

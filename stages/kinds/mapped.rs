@@ -1,4 +1,4 @@
-//! Files of the store as memory: the operating system reads a page when it is looked at, and may forget it again.
+//! Files of the store as memory: the operating system reads a page when it is used, and may drop it again.
 
 use std::fmt;
 use std::fs::File;

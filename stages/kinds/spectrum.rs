@@ -75,7 +75,7 @@ impl Artifact for Spectrum {
             if rows == pairs {
                 Ok((nodes, Side { values, vectors }))
             } else {
-                Err(file.malformed("a vector per eigenvalue"))
+                Err(file.malformed("one vector per eigenvalue"))
             }
         };
         let ((nodes, low), (nodes_high, high)) = (side("low")?, side("high")?);

@@ -1,7 +1,7 @@
 //! Products of a fixed sparse matrix X (m × k) from both sides: X·W, Xᵀ·G, X·Xᵀ and Xᵀ·X.
 //!
 //! W: k × columns and G: m × columns, row-major. The pattern of X is kept by rows and by columns, its values stand apart
-//! in the order of the rows, so that a pass may bring values of its own (a dropout mask on top). Every row of a result is
+//! in the order of the rows, so that a pass may use values of its own (after dropout). Every row of a result is
 //! summed by one thread in the order of its entries, so the number of threads cannot change a byte.
 
 use rayon::prelude::*;

@@ -9,7 +9,7 @@
 //! - The space of a repeated eigenvalue has a basis of its own: first by component (larger first, ties by the smallest
 //!   node), then the vectors of λ = 1, then differences of twins by smallest node, then the rest in the basis of
 //!   `canonical::basis`. Solvers complete such a space even where it goes on beyond the last pair asked for.
-//! - λ = 1 of a normalised adjacency has one vector a component, u_S(i) = √rᵢ / √(Σ_{j∈S} rⱼ) for i in component S and 0
+//! - λ = 1 of a normalised adjacency has one vector per component, u_S(i) = √rᵢ / √(Σ_{j∈S} rⱼ) for i in component S and 0
 //!   elsewhere, where rᵢ counts the entries of row i (degree, plus one with self-loops). It is written down, not computed.
 //! - Sign: the first entry whose magnitude is within 1e-6 (relative) of its vector's largest is positive.
 
@@ -64,9 +64,9 @@ pub enum Solver {
 /// What to find.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Pairs a side; clipped at ⌊n/2⌋.
+    /// Pairs per side; clipped at ⌊n/2⌋.
     pub k: usize,
-    /// With what.
+    /// The solver.
     pub solver: Solver,
     /// The largest ‖Au − λu‖₂.
     pub tolerance: f64,
@@ -114,11 +114,11 @@ impl End {
 
 /// What the caller of a solver sees and decides while it runs. Every method may be called from several threads.
 pub trait Watch: Sync {
-    /// Returns whether to give up.
+    /// Returns whether to stop.
     fn cancelled(&self) -> bool {
         false
     }
-    /// Hears how many of the pairs of an end that have to be computed have converged.
+    /// Is told how many of the pairs that an end has to compute have converged.
     fn converged(&self, _end: End, _pairs: usize, _of: usize) {}
     /// Returns what was recorded for a step of an end by a solver that was stopped.
     fn recall(&self, _end: End, _step: usize) -> Option<Vec<f64>> {
@@ -178,7 +178,7 @@ pub fn ends(a: &Csr, request: &Request, watch: &dyn Watch) -> Result<Ends, Eigen
     // once (Perron and Frobenius).
     let positive = a.values.iter().all(|value| *value >= 0.0);
     let units: Vec<Option<Vec<f64>>> = parts.iter().map(|part| unit(a, part).filter(|_| positive)).collect();
-    // Where every part has the eigenvalue 1, one pair a part stands before all others.
+    // Where every part has the eigenvalue 1, one pair per part stands before all others.
     let low = if units.iter().all(Option::is_some) { (k + 1).saturating_sub(parts.len()).max(1) } else { k };
     let mut work = Work { low, high: k, request, watch, effort: Effort::default() };
     let mut solved = Vec::with_capacity(parts.len());
@@ -354,7 +354,7 @@ impl Work<'_> {
         let known = unit.unwrap_or_default();
         let (top, bottom) = rayon::join(|| find(End::Low, low, known), || find(End::High, high, &[]));
         let (top, mut bottom) = (top?, bottom?);
-        // One eigenvalue that is repeated from one end to the other: neither can complete it for itself.
+        // One eigenvalue that is repeated from one end to the other: neither end can complete it alone.
         if let (Some(top), Some(bottom)) = (top.values.last(), bottom.values.last())
             && top - bottom <= CLUSTER
         {

@@ -1,7 +1,7 @@
 //! Sums of weighted rows: what a sparse matrix does to a dense one.
 //!
 //! A [`Rows`] lists for every row of the result which rows of a dense matrix it takes; the weights stand apart, because a
-//! pass brings weights of its own (a dropout mask on top). Rows of the dense matrices are [padded](super::padded).
+//! pass uses weights of its own (after dropout). Rows of the dense matrices are [padded](super::padded).
 
 use std::ops::Range;
 

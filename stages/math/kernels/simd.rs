@@ -2,7 +2,7 @@
 //!
 //! Kernels are written once for both types: single precision trains, double precision checks gradients. All of them sum
 //! in an order that follows from the data alone, one entry of a result in one register lane, so the width of the
-//! registers, the number of threads and the company of other columns change no byte.
+//! registers, the number of threads and the other columns change no byte.
 
 use std::ops::Range;
 
@@ -110,7 +110,7 @@ fn copy_blocks<T: Copy, const N: usize>(
 
 /// A float type with its registers.
 pub trait Vector: Real + Pod {
-    /// A register full.
+    /// A full register.
     type Of<S: Simd>: Copy + Pod;
     /// The same value everywhere.
     fn splat<S: Simd>(simd: S, value: Self) -> Self::Of<S>;
@@ -154,11 +154,11 @@ const WIDE: usize = 4;
 
 /// A product that treats a row `N` registers at a time. Implementations are always inlined, as is [`by_registers`].
 pub(super) trait ByRegisters {
-    /// Computes registers `first..first + N` of a row, the `i`-th of those in work.
+    /// Computes registers `first..first + N` of `row`, the `i`-th of the rows in work.
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize);
 }
 
-/// Walks over rows of so many registers, [`WIDE`] at a time while they last, then one by one.
+/// Visits `rows` of `registers` each, [`WIDE`] registers at a time, then the rest one by one.
 #[inline(always)]
 pub(super) fn by_registers<S: Simd>(of: &mut impl ByRegisters, simd: S, rows: Range<usize>, registers: usize) {
     for (i, row) in rows.enumerate() {

@@ -1,5 +1,5 @@
-//! Hidden units: ReLU forward and backward, compiled for the widest registers there are. A branch for every unit would be
-//! wrong half of the time.
+//! Hidden units: ReLU forward and backward, compiled for the widest registers there are. A branch per unit would be
+//! mispredicted half of the time.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -10,7 +10,7 @@ pub fn rectify_rows<T: Vector>(units: &mut [T], bias: &[T]) {
     Arch::new().dispatch(RectifyRows { units, bias });
 }
 
-/// out ← max(x, 0); what is not a number stays so.
+/// out ← max(x, 0); NaN stays NaN.
 pub fn rectify<T: Vector>(x: &[T], out: &mut [T]) {
     Arch::new().dispatch(Rectify { x, out });
 }
