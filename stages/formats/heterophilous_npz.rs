@@ -17,7 +17,8 @@ use super::Format;
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
-use crate::reading::npz::{Array, BadValue, Expected, Npz, Numbers};
+use crate::reading::npz::{Array, Expected, Npz, Numbers};
+use crate::reading::number::BadValue;
 
 const MASKS: [(&str, Part); 3] = [("train_masks", Part::Train), ("val_masks", Part::Val), ("test_masks", Part::Test)];
 

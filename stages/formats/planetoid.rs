@@ -30,7 +30,7 @@ use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
-use crate::reading::npz::{BadValue, Number};
+use crate::reading::number::{BadValue, Number};
 use crate::reading::text::shown;
 use crate::reading::{source, split_masks, watched};
 

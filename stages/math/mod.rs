@@ -15,3 +15,5 @@ pub mod random;
 pub mod real;
 pub mod sparse_product;
 pub mod stats;
+#[cfg(test)]
+pub(crate) mod testing;

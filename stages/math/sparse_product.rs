@@ -185,22 +185,7 @@ fn tile<T: Real, const W: usize>(indices: &[u32], values: &[T], dense: &[T], at:
 pub(crate) mod tests {
     use super::*;
     use crate::math::random::Stream;
-
-    /// A random matrix with values in (0, 1) in a share of its places.
-    pub(crate) fn random(rows: usize, cols: u32, share: f64, seed: u64) -> Csr<f32> {
-        let mut stream = Stream::new(seed, &["test", "sparse"]);
-        let (mut indptr, mut indices, mut values) = (vec![0], vec![], vec![]);
-        for _ in 0..rows {
-            for column in 0..cols {
-                if stream.uniform() < share {
-                    indices.push(column);
-                    values.push(stream.uniform() as f32);
-                }
-            }
-            indptr.push(indices.len() as u64);
-        }
-        Csr::rectangular(rows, cols as usize, indptr, indices, values).unwrap()
-    }
+    pub(crate) use crate::math::testing::random;
 
     fn wide(x: &Csr<f32>) -> Vec<f64> {
         x.values.iter().map(|v| f64::from(*v)).collect()

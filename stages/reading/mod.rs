@@ -5,6 +5,7 @@
 pub(crate) mod json;
 pub(crate) mod npz;
 pub mod npz_digest;
+pub(crate) mod number;
 pub(crate) mod parts;
 pub mod source;
 pub(crate) mod split_masks;

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use super::npz::{BadValue, Expected, Npz, Number, Numbers};
+use super::npz::{Expected, Npz, Numbers};
+use super::number::{BadValue, Number};
 use super::parts::PartsBuilder;
 use crate::contract::StageError;
 use crate::contract::params::FilePath;

@@ -20,7 +20,8 @@ use std::path::Path;
 use self::machine::{Array as PickledArray, Endian, Machine, Object, Scalar, Value};
 use crate::contract::StageError;
 use crate::math::csr::{Csr, RowBuilder};
-use crate::reading::npz::{Array, BadValue, Number};
+use crate::reading::npz::Array;
+use crate::reading::number::{BadValue, Number};
 use crate::reading::source;
 
 /// The largest file that is read.

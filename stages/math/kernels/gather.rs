@@ -176,7 +176,7 @@ mod tests {
     use crate::math::kernels::{pad_rows, padded};
     use crate::math::random::Stream;
     use crate::math::sparse_product::TwoSided;
-    use crate::math::sparse_product::tests::random;
+    use crate::math::testing::random;
 
     fn numbers<T: Vector>(count: usize, seed: u64) -> Vec<T> {
         let mut stream = Stream::new(seed, &["test", "gather"]);

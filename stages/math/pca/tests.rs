@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::math::random::Stream;
-use crate::math::sparse_product::tests::random;
+use crate::math::testing::random;
 
 fn filled(x: &Csr<f32>) -> Vec<f32> {
     let mut full = vec![0.0; x.n() * x.cols()];

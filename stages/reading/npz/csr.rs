@@ -3,10 +3,11 @@
 //! Row i holds entries `indptr[i]` to `indptr[i + 1]`; entry e stands in column `indices[e]` and has value `data[e]`.
 //! Columns need not be sorted.
 
-use super::{BadValue, Expected, Npz, Numbers};
+use super::{Expected, Npz, Numbers};
 use crate::contract::{Job, StageError};
 use crate::kinds::Features;
 use crate::math::csr::RowBuilder;
+use crate::reading::number::BadValue;
 
 /// Sparse rows as stored.
 pub struct StoredRows {

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use crate::reading::npz::BadValue;
+use crate::reading::number::BadValue;
 
 /// The most values on the stack, and the most open marks; Python fills containers a thousand entries at a time.
 const MOST_STACKED: usize = 1 << 16;

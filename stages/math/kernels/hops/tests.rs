@@ -1,28 +1,9 @@
 //! Products with the graph against plain loops.
 
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::math::kernels::{pad_rows, padded, unpad_rows};
 use crate::math::random::Stream;
-
-/// A random symmetric matrix with about 2 · `per_row` entries per row, whose hops do not grow.
-pub(crate) fn symmetric(n: usize, per_row: usize, seed: u64) -> Csr {
-    let mut stream = Stream::new(seed, &["test", "symmetric"]);
-    let mut entries = BTreeMap::new();
-    for i in 0..n {
-        for _ in 0..per_row {
-            let (j, v) = (stream.below(n as u64) as usize, stream.symmetric(1.0 / per_row as f64));
-            entries.insert((i, j), v);
-            entries.insert((j, i), v);
-        }
-    }
-    let mut indptr = vec![0; n + 1];
-    entries.keys().for_each(|(i, _)| indptr[i + 1] += 1);
-    (0..n).for_each(|i| indptr[i + 1] += indptr[i]);
-    let indices = entries.keys().map(|(_, j)| *j as u32).collect();
-    Csr::new(n, indptr, indices, entries.into_values().collect()).unwrap()
-}
+pub(crate) use crate::math::testing::symmetric;
 
 fn numbers(count: usize, seed: u64) -> Vec<f64> {
     let mut stream = Stream::new(seed, &["test", "hops"]);
