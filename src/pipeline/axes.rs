@@ -302,3 +302,6 @@ fn product(groups: &[Vec<usize>], axes: usize, values: impl Fn(usize) -> Vec<usi
     }
     points
 }
+
+#[cfg(test)]
+mod tests;

@@ -260,3 +260,6 @@ fn set_path(node: &mut Node, path: &str, at: &Span, value: Node) -> bool {
         None => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

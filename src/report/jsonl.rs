@@ -1,4 +1,4 @@
-//! `JsonLines`: each event as one line of JSON, for the log of a run and for `--format json`.
+//! `JsonLines`: each event as one line of JSON, for the log of a run.
 //!
 //! ```text
 //! {"elapsed":0.012,"event":"node-cached","node":"evd/cora","key":"3f9a…","saved-seconds":41.2}

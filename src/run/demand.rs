@@ -45,3 +45,65 @@ pub fn demand(plan: &Plan, store: &Store, targets: &[NodeId], force: &[NodeId]) 
     }
     states
 }
+
+#[cfg(test)]
+mod tests {
+    use super::NodeState::{Absent, Hit, Miss};
+    use super::*;
+    use crate::run::testing::plan;
+    use crate::store::{Claim, Made};
+
+    /// 0 → 1 → {2, 3} → 4, and 5 alone.
+    const DIAMOND: [&[usize]; 6] = [&[], &[0], &[1], &[1], &[2, 3], &[]];
+
+    /// What a run to `targets` would do where some nodes are in the store.
+    fn states(stored: &[usize], targets: &[usize], force: &[usize]) -> Vec<NodeState> {
+        let dir = tempfile::tempdir().unwrap();
+        let (plan, store) = (plan(&DIAMOND), Store::open(dir.path()).unwrap());
+        for at in stored {
+            let node = plan.node(NodeId(*at));
+            let Claim::Held(claim) = store.claim(&node.key).unwrap() else { panic!("claimed by another") };
+            let made = Made {
+                node: node.name.clone(),
+                ingredients: node.ingredients.clone(),
+                seconds: 0.0,
+                threads: 1,
+                measured: Default::default(),
+            };
+            store.begin(&claim).unwrap().commit(made).unwrap();
+        }
+        let ids = |of: &[usize]| of.iter().map(|i| NodeId(*i)).collect::<Vec<_>>();
+        demand(&plan, &store, &ids(targets), &ids(force))
+    }
+
+    #[test]
+    fn an_empty_store_lacks_the_targets_and_all_before_them() {
+        assert_eq!(states(&[], &[4], &[]), [Miss, Miss, Miss, Miss, Miss, Absent]);
+        assert_eq!(states(&[], &[2], &[]), [Miss, Miss, Miss, Absent, Absent, Absent]);
+        assert_eq!(states(&[], &[], &[]), [Absent; 6]);
+    }
+
+    #[test]
+    fn what_is_in_the_store_needs_nothing_before_it() {
+        assert_eq!(states(&[4], &[4], &[]), [Absent, Absent, Absent, Absent, Hit, Absent]);
+        // One side of the diamond is there; the other still needs what both read.
+        assert_eq!(states(&[2], &[4], &[]), [Miss, Miss, Hit, Miss, Miss, Absent]);
+        assert_eq!(states(&[1, 2], &[4], &[]), [Absent, Hit, Hit, Miss, Miss, Absent]);
+    }
+
+    #[test]
+    fn a_node_that_nothing_needs_is_a_hit_if_it_is_there() {
+        assert_eq!(states(&[0, 5], &[], &[]), [Hit, Absent, Absent, Absent, Absent, Hit]);
+    }
+
+    #[test]
+    fn a_forced_node_is_computed_though_it_is_there_and_no_other() {
+        assert_eq!(states(&[0, 1, 2, 3, 4], &[4], &[1]), [Hit, Miss, Hit, Hit, Hit, Absent]);
+        assert_eq!(states(&[1], &[], &[1]), [Miss, Miss, Absent, Absent, Absent, Absent]);
+    }
+
+    #[test]
+    fn an_id_of_another_plan_is_nothing() {
+        assert_eq!(states(&[], &[99], &[99]), [Absent; 6]);
+    }
+}

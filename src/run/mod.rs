@@ -5,6 +5,8 @@ mod event;
 mod execute;
 mod schedule;
 mod summary;
+#[cfg(test)]
+mod testing;
 mod work;
 
 pub use demand::{NodeState, demand};

@@ -335,3 +335,6 @@ impl<'p> Schedule<'p> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,11 +47,6 @@ pub struct FailedNode {
 }
 
 impl RunReport {
-    /// Returns whether every needed node is in the store now.
-    pub fn is_complete(&self) -> bool {
-        self.failed == 0 && self.skipped == 0
-    }
-
     /// Returns whether a node failed in a given way.
     pub fn failed_by(&self, kind: FailureKind) -> bool {
         self.failures.iter().any(|f| f.failure.kind == kind)

@@ -196,11 +196,6 @@ impl Store {
         self.get(key, stage).map(|entry| entry.manifest)
     }
 
-    /// Returns the bytes an artifact takes, as its manifest says.
-    pub fn size(&self, key: &ArtifactKey, stage: &str) -> Option<u64> {
-        self.manifest(key, stage).map(|manifest| manifest.bytes())
-    }
-
     /// Reads every byte of an artifact and compares. Moves nothing.
     ///
     /// # Errors
@@ -306,7 +301,6 @@ impl Store {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads `store.json`. Returns whether there is one.
     /// Returns whether the root is a store, and not just any folder.
     pub fn is_store(&self) -> bool {
         self.root.join(STORE_FILE).is_file()

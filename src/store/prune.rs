@@ -116,17 +116,6 @@ pub fn delete(store: &Store, chosen: &[Prunable]) -> Result<Pruned, StoreError> 
     Ok(pruned)
 }
 
-impl Store {
-    /// Deletes one artifact, needed or not. Returns whether it was there.
-    ///
-    /// # Errors
-    /// [`StoreError::InUse`] while a run holds the store; otherwise what the operating system reports.
-    pub fn remove(&self, artifact: &ArtifactRef) -> Result<bool, StoreError> {
-        let _alone = self.hold_alone()?;
-        self.discard(&self.object(&artifact.key, &artifact.stage)?)
-    }
-}
-
 fn needed(store: &Store) -> Result<HashSet<ArtifactRef>, StoreError> {
     Ok(store.published()?.iter().flat_map(|published| published.roots().cloned()).collect())
 }

@@ -52,7 +52,7 @@ pub struct Published {
     pub format: u32,
     /// Name of the pipeline.
     pub pipeline: String,
-    /// Name of the profile, if one was chosen.
+    /// Name of the folder beside the pipeline's own results, made of the profile and the options that the run had.
     pub profile: Option<String>,
     /// When it was published, in UTC (RFC 3339).
     pub created: String,
@@ -131,18 +131,6 @@ impl Store {
         sync_folder(&folder)?;
         self.write_record(&folder, &record)?;
         Ok(folder)
-    }
-
-    /// Returns what was published for a pipeline.
-    ///
-    /// # Errors
-    /// When its record cannot be read.
-    pub fn published_for(&self, pipeline: &str, profile: Option<&str>) -> Result<Option<Published>, StoreError> {
-        let mut folder = self.root().join(RESULTS).join(plain(pipeline, "pipeline")?);
-        if let Some(profile) = profile {
-            folder.push(plain(profile, "profile")?);
-        }
-        read_record(&folder.join(RECORD))
     }
 
     /// Returns everything that was published.

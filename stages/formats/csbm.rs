@@ -45,9 +45,9 @@ pub struct Params {
     /// How far the signal is above the threshold of detection. 3.25 unless `lambda` and `mu` are given.
     #[schemars(range(min = -1.0))]
     pub epsilon: Option<f64>,
-    /// Strength of the edges' signal, in place of `phi` and together with `mu`.
+    /// Strength of the edges' signal, instead of `phi` and together with `mu`.
     pub lambda: Option<f64>,
-    /// Strength of the features' signal, in place of `phi` and together with `lambda`.
+    /// Strength of the features' signal, instead of `phi` and together with `lambda`.
     #[schemars(range(min = 0.0))]
     pub mu: Option<f64>,
     /// Seed of labels, edges and features.
@@ -78,7 +78,7 @@ impl Params {
     fn probabilities(&self) -> (f64, f64) {
         let (lambda, n) = (self.strengths().0, self.nodes as f64);
         let (mean, signal) = (self.degree, lambda * self.degree.sqrt());
-        // At |λ| = √d one of them is 0, which rounding may miss by a hair.
+        // At |λ| = √d one of them is 0, which rounding may miss slightly.
         (((mean + signal) / n).max(0.0), ((mean - signal) / n).max(0.0))
     }
 }
@@ -180,7 +180,7 @@ fn edges(params: &Params, labels: &[u32]) -> Vec<(u32, u32)> {
     edges
 }
 
-/// Takes every cell of a ragged array with probability `p`, drawing once a taken cell: the gap between two of them is
+/// Takes every cell of a ragged array with probability `p`, drawing once per taken cell: the gap between two of them is
 /// geometric, ⌊ln(1 − U) / ln(1 − p)⌋.
 fn sample(
     stream: &mut Stream,

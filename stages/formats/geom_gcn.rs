@@ -1,12 +1,12 @@
-//! The text format of Geom-GCN: two files with a header line and fields between tabs, and one archive of masks a split.
+//! The text format of Geom-GCN: two files with a header line and fields between tabs, and one archive of masks per split.
 //!
 //! | file | a line | |
 //! | --- | --- | --- |
 //! | `edges` | `source<TAB>target` | stays as stored, duplicates and loops included |
 //! | `nodes` | `id<TAB>features<TAB>label` | ids are 0 to n − 1, each once, in any order |
-//! | `splits` | `.npz` with `train_mask`, `val_mask`, `test_mask` | truth values (bool or u1), one a node |
+//! | `splits` | `.npz` with `train_mask`, `val_mask`, `test_mask` | truth values (bool or u1), one per node |
 //!
-//! Features are numbers between commas, one a feature (`layout: dense`), or the numbers of the features that a node
+//! Features are numbers between commas, one per feature (`layout: dense`), or the numbers of the features that a node
 //! has (`layout: indices`; one that is listed twice counts once, and none at all is fine). Only what is not zero is
 //! kept. Labels are 0 to C − 1, where C is the largest label plus one.
 //!
@@ -27,11 +27,10 @@ use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
 use crate::reading::text::{Lines, number, shown};
+use crate::reading::watched::MOST_CLASSES;
 use crate::reading::{source, split_masks};
 
-/// The most classes; a larger label is taken for a mistake.
-const MOST_CLASSES: u32 = 1 << 16;
-/// The most features; a larger index is taken for a mistake, because models have weights for every feature below it.
+/// The most features; a larger index is refused as a mistake, because models have weights for every feature below it.
 const MOST_FEATURES: u32 = 1 << 24;
 
 /// Parameters of `geom-gcn`.
@@ -42,7 +41,7 @@ pub struct Params {
     pub edges: FilePath,
     /// Features and labels (`out1_node_feature_label.txt`). It counts by its content, not by its path.
     pub nodes: FilePath,
-    /// The masks, one file a split. Without any, the graph has no splits of its own.
+    /// The masks, one file per split. Without any, the graph has no splits of its own.
     #[serde(default)]
     pub splits: Vec<FilePath>,
     /// What the column of features holds.
@@ -102,7 +101,7 @@ struct Nodes {
 }
 
 /// Nodes in the order of their lines, which need not be that of their ids.
-struct Stored {
+struct NodeLines {
     /// Whether entries are numbers or indices.
     layout: Layout,
     /// How many features there are, once it is known.
@@ -121,7 +120,7 @@ fn nodes<R: BufRead>(
     job: &Job,
 ) -> Result<Nodes, StageError> {
     lines.header("node_id<TAB>feature<TAB>label")?;
-    let mut stored = Stored {
+    let mut stored = NodeLines {
         layout,
         width,
         ids: Vec::new(),
@@ -141,7 +140,7 @@ fn nodes<R: BufRead>(
     stored.sorted(lines)
 }
 
-impl Stored {
+impl NodeLines {
     fn add(&mut self, line: &[u8]) -> Result<(), String> {
         let [id, row, label] = fields(line, "id, features and label")?;
         let id = whole(id, u32::MAX).ok_or_else(|| format!("`{}` is not a node id, expected 0, 1, …", shown(id)))?;

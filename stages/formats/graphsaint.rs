@@ -9,7 +9,7 @@
 //!
 //! An entry (i, j) of the adjacency matrix is the edge i → j as stored, whatever its value, unless that is zero.
 //! Classes are 0 to C − 1, where C is the largest plus one. A node in no role is in no part of the split. GraphSAINT's
-//! other data sets give several classes a node; those are refused.
+//! other data sets give several classes per node; those are refused.
 
 use std::fmt;
 use std::path::Path;
@@ -23,9 +23,9 @@ use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::reading::json::{self, List};
-use crate::reading::npz::csr::Stored;
+use crate::reading::npz::csr::StoredRows;
 use crate::reading::npz::{self, Expected, Npz, Numbers};
-use crate::reading::source::PartsBuilder;
+use crate::reading::parts::PartsBuilder;
 use crate::reading::watched::MOST_CLASSES;
 
 const ROLES: [(&str, Part); 3] = [("tr", Part::Train), ("va", Part::Val), ("te", Part::Test)];
@@ -51,7 +51,7 @@ pub struct GraphSaint;
 
 impl Format for GraphSaint {
     const NAME: &'static str = "graphsaint";
-    const ABOUT: &'static str = "The four files of a GraphSAINT data set with one class a node, such as Flickr";
+    const ABOUT: &'static str = "The four files of a GraphSAINT data set with one class per node, such as Flickr";
     const VERSION: u32 = 1;
     type Params = Params;
 
@@ -78,7 +78,7 @@ fn adjacency(path: &Path, job: &Job) -> Result<(usize, Vec<(u32, u32)>), StageEr
             return Err(StageError::Data { place: format!("{}, member `format`", path.display()), what, hint });
         }
     }
-    let matrix = Stored::read(&mut file, "", u32::MAX, job)?;
+    let matrix = StoredRows::read(&mut file, "", u32::MAX, job)?;
     if matrix.cols != matrix.rows {
         return Err(file.error("shape", format!("is {} × {}, expected a square matrix", matrix.rows, matrix.cols)));
     }
@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for Classes {
     }
 }
 
-/// A class; a list of them is told apart from other nonsense.
+/// A class; a list of classes gets a message of its own.
 struct Class(u32);
 
 impl<'de> Deserialize<'de> for Class {
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for OneClass {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Class, A::Error> {
-        Err(A::Error::custom("a list of classes: several classes a node are not supported, expected one number"))
+        Err(A::Error::custom("a list of classes: several classes per node are not supported, expected one number"))
     }
 }
 
@@ -219,7 +219,7 @@ impl Roles {
         })?;
         self.parts.put(node, part).map_err(|there| {
             let other = ROLES.iter().find(|(_, part)| *part == there).map_or("", |(name, _)| name);
-            format!("node {node} is in `{role}` and in `{other}`, expected one part a node")
+            format!("node {node} is in `{role}` and in `{other}`, expected one part per node")
         })
     }
 }

@@ -23,13 +23,15 @@ use serde::{Deserialize, Serialize};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-use self::text::{Lines, field, shown};
+use self::text::{Lines, field};
 use super::Format;
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::reading::npz::damaged_zip;
-use crate::reading::source::{self, PartsBuilder};
+use crate::reading::parts::PartsBuilder;
+use crate::reading::source;
+use crate::reading::text::shown;
 use crate::reading::watched::{MEMBER_LIMIT, MOST_CLASSES};
 
 const PARTS: [(&str, Part); 3] =
@@ -53,7 +55,8 @@ pub struct Ogb;
 
 impl Format for Ogb {
     const NAME: &'static str = "ogb";
-    const ABOUT: &'static str = "The zip of an Open Graph Benchmark data set with one class a node, such as OGBN-arXiv";
+    const ABOUT: &'static str =
+        "The zip of an Open Graph Benchmark data set with one class per node, such as OGBN-arXiv";
     const VERSION: u32 = 1;
     type Params = Params;
 
@@ -180,7 +183,7 @@ fn labels(zip: &mut Zip, job: &Job, nodes: usize) -> Result<Vec<u32>, StageError
         let class = field(&line).and_then(|text| text.parse().ok()).filter(|class| *class < MOST_CLASSES);
         let Some(class) = class else {
             let what = if line.contains(&b',') {
-                format!("has {} classes, expected one class a node", line.split(|b| *b == b',').count())
+                format!("has {} classes, expected one class per node", line.split(|b| *b == b',').count())
             } else {
                 format!("label `{}` is not a class, expected 0 to {}", shown(&line), MOST_CLASSES - 1)
             };
@@ -260,7 +263,7 @@ fn parts(zip: &mut Zip, job: &Job, nodes: usize) -> Result<Vec<Part>, StageError
             };
             if let Err(there) = parts.put(node as usize, part) {
                 let other = PARTS.iter().find(|(_, part)| *part == there).map_or("", |(name, _)| name);
-                return Err(lines.error(format!("node {node} is in `{other}` as well, expected one part a node")));
+                return Err(lines.error(format!("node {node} is in `{other}` as well, expected one part per node")));
             }
         }
     }

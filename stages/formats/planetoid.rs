@@ -2,7 +2,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `allx`, `tx` | sparse features, one row a node: first all nodes that are not test nodes, then the test nodes |
+//! | `allx`, `tx` | sparse features, one row per node: first all nodes that are not test nodes, then the test nodes |
 //! | `ally`, `ty` | one-hot labels of the same rows; a row of zeros is a node without a label |
 //! | `test.index` | text: line i is the node that row i of `tx` and `ty` is about |
 //! | `graph` | `{node: [neighbour, …]}` with an entry for every node |
@@ -13,8 +13,9 @@
 //! has 15) are nodes without features and label. Edges are every (node, neighbour) as stored, by ascending node, loops
 //! and repetitions included.
 //!
-//! `splits` names the masks of Geom-GCN: `.npz` files with `train_mask`, `val_mask` and `test_mask`, one flag a node.
+//! `splits` names the masks of Geom-GCN: `.npz` files with `train_mask`, `val_mask` and `test_mask`, one flag per node.
 
+mod pickle;
 #[cfg(test)]
 mod tests;
 
@@ -29,13 +30,14 @@ use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
-use crate::reading::npz::{Misfit, Number};
-use crate::reading::{pickle, source, split_masks};
+use crate::reading::number::{BadValue, Number};
+use crate::reading::text::shown;
+use crate::reading::{source, split_masks, watched};
 
 /// The most bytes of a `test.index`.
 const INDEX_LIMIT: u64 = 1 << 28;
-/// The most classes; more columns are taken for a mistake.
-const MOST_CLASSES: usize = 1 << 16;
+/// The most classes; more columns are refused as a mistake.
+const MOST_CLASSES: usize = watched::MOST_CLASSES as usize;
 
 /// Parameters of `planetoid`. Files count by their content, not by their paths.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -59,7 +61,7 @@ pub struct Params {
     pub graph: FilePath,
     /// The numbers of the test nodes.
     pub test_index: FilePath,
-    /// Masks in the layout of Geom-GCN, one file a split.
+    /// Masks in the layout of Geom-GCN, one file per split.
     #[serde(default)]
     pub splits: Vec<FilePath>,
 }
@@ -142,9 +144,9 @@ fn labels(path: &Path) -> Result<(Vec<Option<u32>>, usize), StageError> {
         Number::Whole(0) => Ok(false),
         Number::Whole(1) => Ok(true),
         Number::Float(x) if x == 0.0 || x == 1.0 => Ok(x == 1.0),
-        _ => Err(Misfit {
+        _ => Err(BadValue {
             at: format!("row {row}, column {column}"),
-            what: format!("`{}` is not part of a one-hot label, expected 0 or 1", pickle::shown(number)),
+            what: format!("`{number}` is not part of a one-hot label, expected 0 or 1"),
         }),
     })?;
     let classes = match flags.shape[..] {
@@ -190,8 +192,7 @@ fn test_index(path: &Path, known: usize) -> Result<Vec<usize>, StageError> {
         let wrong = |what: String| Err(StageError::data(format!("{}, line {line}", path.display()), what));
         let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok());
         let Some(node) = number.map(|node| node as usize) else {
-            let shown = text[..text.len().min(40)].escape_ascii();
-            return wrong(format!("`{shown}` is not a node, expected a whole number"));
+            return wrong(format!("`{}` is not a node, expected a whole number", shown(text)));
         };
         if node < known {
             return wrong(format!("node {node} is one of the {known} nodes of `allx`, expected a larger number"));

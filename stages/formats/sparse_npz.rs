@@ -19,7 +19,7 @@ use super::Format;
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::Graph;
-use crate::reading::npz::csr::Stored;
+use crate::reading::npz::csr::StoredRows;
 use crate::reading::npz::{Expected, Npz, Numbers};
 use crate::reading::watched::MOST_FEATURES;
 
@@ -45,7 +45,7 @@ impl Format for SparseNpz {
 
     fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
         let mut file = Npz::open(&params.path.0)?;
-        let adjacency = Stored::read(&mut file, "adj_", u32::MAX, job)?;
+        let adjacency = StoredRows::read(&mut file, "adj_", u32::MAX, job)?;
         let nodes = adjacency.rows;
         if adjacency.cols != nodes {
             return Err(file.error("adj_shape", format!("is {nodes} × {}, expected a square matrix", adjacency.cols)));
@@ -56,9 +56,11 @@ impl Format for SparseNpz {
         let dims = [("nodes", Some(nodes))];
         let expected = Expected { member: "labels", dims: &dims, numbers: Numbers::Whole };
         let labels = file.read(&expected, |node, _, label| label.class(node))?.values;
-        let attributes = Stored::read(&mut file, "attr_", MOST_FEATURES, job)?;
+        let attributes = StoredRows::read(&mut file, "attr_", MOST_FEATURES, job)?;
         if attributes.rows != nodes {
-            return Err(file.error("attr_shape", format!("has {} rows, expected {nodes}, one a node", attributes.rows)));
+            return Err(
+                file.error("attr_shape", format!("has {} rows, expected {nodes}, one per node", attributes.rows))
+            );
         }
         let features = attributes.features(&file)?;
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);

@@ -1,4 +1,4 @@
-//! A person's own graph as two tables: one row a node, one row an edge.
+//! A graph of one's own as two tables: one row per node, one row per edge.
 //!
 //! A table is text with a header line (`.csv`, `.tsv`, `.txt`, each also as `.gz`) or Parquet (`.parquet`, `.pq`); the
 //! extension says which. Text is UTF-8; fields may be in double quotes, blank lines are skipped, and spaces around a
@@ -10,7 +10,7 @@
 //! | `source`, `target` of the edges | ids |
 //! | `label` | a class of any type; empty where it is not known |
 //! | `features` | finite numbers, or `true` and `false` for 1 and 0 |
-//! | `splits`, one column a split | `train`, `val` (`valid`, `validation`, `dev`), `test`, or nothing |
+//! | `splits`, one column per split | `train`, `val` (`valid`, `validation`, `dev`), `test`, or nothing |
 //!
 //! Nodes are numbered in the order of their rows. Classes are numbered in the order of their labels: by number if all
 //! are whole numbers (`2` before `10`; `2` and `2.0` are the same class), else as text. A node without a label counts
@@ -37,9 +37,10 @@ use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::math::csr::Csr;
 use crate::reading::text::shown;
+use crate::reading::watched;
 
-/// The most classes; more are taken for a column of measurements.
-const MOST_CLASSES: usize = 1 << 16;
+/// The most classes; more are refused as a column of measurements.
+const MOST_CLASSES: usize = watched::MOST_CLASSES as usize;
 
 /// Parameters of `tables`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -64,7 +65,7 @@ pub struct Params {
     /// Columns of the nodes: the features. Otherwise every column that is nothing else.
     #[serde(default)]
     pub features: Option<Vec<String>>,
-    /// Columns of the nodes: the part that a node plays (`train`, `val`, `test` or nothing), one column a split.
+    /// Columns of the nodes: the part that a node plays (`train`, `val`, `test` or nothing), one column per split.
     #[serde(default)]
     pub splits: Vec<String>,
     /// The character between fields. Otherwise a tab in `.tsv`, and in `.txt` with a tab in its header; else a comma.

@@ -14,18 +14,21 @@
 //! validation mask; `both` takes the two together. Masks are all there or not at all. The published file has 20 splits;
 //! `split` with `method: file` takes the first `count` of them.
 
+mod lists;
+
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use self::lists::{Lists, Truth};
 use super::Format;
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
-use crate::reading::json::{self, List, Lists, Truth};
-use crate::reading::source::PartsBuilder;
+use crate::reading::json::{self, List};
+use crate::reading::parts::PartsBuilder;
 use crate::reading::watched::MOST_CLASSES;
 
 /// Parameters of `wiki-cs`.
@@ -257,7 +260,7 @@ fn fill(parts: &mut [PartsBuilder], mask: &Mask, part: Part) -> Result<(), Strin
         for split in chosen {
             parts[split].put(node, part).map_err(|there| {
                 let other = Part::SCORED.iter().find(|(part, _)| *part == there).map_or("", |(_, word)| word);
-                format!("`{name}`: node {node} of split {split} is a {other} node as well, expected one part a node")
+                format!("`{name}`: node {node} of split {split} is a {other} node as well, expected one part per node")
             })?;
         }
     }

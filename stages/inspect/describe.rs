@@ -67,7 +67,7 @@ pub struct Components {
     pub count: usize,
     /// Nodes of the largest.
     pub largest: usize,
-    /// How many are a node alone.
+    /// How many have a single node.
     pub isolated: usize,
 }
 
@@ -75,7 +75,7 @@ pub struct Components {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FeatureFacts {
-    /// Features a node.
+    /// Features per node.
     pub cols: usize,
     /// Whether only values that are not zero are stored.
     pub sparse: bool,

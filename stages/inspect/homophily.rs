@@ -6,7 +6,7 @@
 //! - edge: Σ s / Σ d, the share of edges between nodes of one class;
 //! - node: the mean of s(v) / d(v) over nodes with neighbours;
 //! - class-insensitive (Lim et al., 2021): 1/(C − 1) · Σ_k max(0, h_k − n_k / n), where h_k is Σ s / Σ d over the nodes
-//!   of class k. 0 is what classes that know nothing of edges give, however uneven they are. C counts classes that have
+//!   of class k. Classes that are independent of the edges give 0, however uneven they are. C counts classes that have
 //!   nodes;
 //! - adjusted (Platonov et al., 2023): (h − p) / (1 − p) with edge homophily h and p = Σ_k (Σ_{v in k} d(v) / Σ d)². 0
 //!   is chance, negative is less than chance.
@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::lists::Lists;
 use crate::kinds::Graph;
 
-/// The four measures; nothing where one is not defined: without edges, or with a single class.
+/// The four measures; `None` where one is not defined: without edges, or with a single class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Homophily {

@@ -1,6 +1,6 @@
 //! Twins: nodes that are copies of each other as far as links and label can tell.
 //!
-//! Chameleon and Squirrel contain many clones of pages: nobody links to a clone, and it has the links out and the label
+//! Chameleon and Squirrel contain many clones of pages: no page links to a clone, and it has the links out and the label
 //! of its page. A clone in the test set of a page in the training set is a leak, because a model need only remember.
 //!
 //! Two nodes are twins if they have the same label and the same stored links out (loops as stored), and one of them has

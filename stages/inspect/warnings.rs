@@ -28,9 +28,9 @@ use crate::kinds::{Graph, Part, Splits};
 
 /// Twins with fewer common links may be alike by chance.
 pub const SHARED_LINKS: usize = 4;
-/// The share from which a leak, or one-way edges, are worth a word.
+/// The share from which a leak, or one-way edges, are reported.
 pub const LEAK: f64 = 0.01;
-/// More numbers in a row help nobody.
+/// A longer list of numbers in a message is not read.
 const MOST_LISTED: usize = 6;
 
 /// Something that may spoil a result.

@@ -109,11 +109,11 @@ impl Features {
         }
     }
 
-    pub(crate) fn put(&self, file: &mut TensorFile) {
+    pub(crate) fn put<'a>(&'a self, file: &mut TensorFile<'a>) {
         match self {
             Self::Dense(m) => file.add("features", &[m.rows, m.cols], &m.data),
             Self::Sparse(s) => {
-                file.add("features.cols", &[1], &[s.cols() as u64]);
+                file.add_copy("features.cols", &[1], &[s.cols() as u64]);
                 file.add("features.indptr", &[s.indptr.len()], &s.indptr);
                 file.add("features.indices", &[s.indices.len()], &s.indices);
                 file.add("features.values", &[s.values.len()], &s.values);

@@ -2,13 +2,16 @@
 //!
 //! Bytes depend on nothing but the values: names are sorted, no metadata is added.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytemuck::Pod;
 use memmap2::Mmap;
-use polars::prelude::{DataFrame, ParquetCompression, ParquetReader, ParquetWriter, SerReader};
+use polars::prelude::{DataFrame, ParquetCompression, ParquetWriter};
+use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,48 +19,49 @@ use serde::de::DeserializeOwned;
 use crate::contract::ArtifactError;
 use crate::kinds::mapped::{Vectors, map};
 
+// Files are little-endian, and numbers are written and mapped as they stand in memory.
+const _: () = assert!(cfg!(target_endian = "little"), "the store needs a little-endian machine");
+
 /// A number type that tensors are stored in.
-pub trait Element: Copy + Sized {
+pub trait Element: Pod {
     /// Its name in the file.
     const DTYPE: Dtype;
-    /// Bytes an element takes.
-    const SIZE: usize;
-    /// Appends the little-endian bytes.
-    fn put(self, out: &mut Vec<u8>);
-    /// Reads [`Self::SIZE`] little-endian bytes; missing bytes count as zero.
-    fn take(bytes: &[u8]) -> Self;
 }
 
 macro_rules! element {
     ($($t:ty => $dtype:ident),*) => {$(
         impl Element for $t {
             const DTYPE: Dtype = Dtype::$dtype;
-            const SIZE: usize = size_of::<$t>();
-            fn put(self, out: &mut Vec<u8>) {
-                out.extend_from_slice(&self.to_le_bytes());
-            }
-            fn take(bytes: &[u8]) -> Self {
-                let mut buffer = [0; size_of::<$t>()];
-                buffer[..bytes.len().min(size_of::<$t>())].copy_from_slice(&bytes[..bytes.len().min(size_of::<$t>())]);
-                <$t>::from_le_bytes(buffer)
-            }
         }
     )*};
 }
 element!(u8 => U8, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
 
-/// Tensors to be written as one file.
-#[derive(Default)]
-pub struct TensorFile {
-    tensors: BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>,
+struct TensorToWrite<'a> {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Cow<'a, [u8]>,
 }
 
-impl TensorFile {
+/// Tensors to be written as one file. Borrowed values are not copied, so eigenvectors of gigabytes need no more memory.
+#[derive(Default)]
+pub struct TensorFile<'a> {
+    tensors: BTreeMap<String, TensorToWrite<'a>>,
+}
+
+impl<'a> TensorFile<'a> {
     /// Adds a tensor in row-major order.
-    pub fn add<T: Element>(&mut self, name: impl Into<String>, shape: &[usize], values: &[T]) {
-        let mut bytes = Vec::with_capacity(values.len() * T::SIZE);
-        values.iter().for_each(|v| v.put(&mut bytes));
-        self.tensors.insert(name.into(), (T::DTYPE, shape.to_vec(), bytes));
+    pub fn add<T: Element>(&mut self, name: impl Into<String>, shape: &[usize], values: &'a [T]) {
+        self.insert(name.into(), T::DTYPE, shape, Cow::Borrowed(bytemuck::cast_slice(values)));
+    }
+
+    /// Adds a small tensor whose values do not live as long as the file.
+    pub fn add_copy<T: Element>(&mut self, name: impl Into<String>, shape: &[usize], values: &[T]) {
+        self.insert(name.into(), T::DTYPE, shape, Cow::Owned(bytemuck::cast_slice(values).to_vec()));
+    }
+
+    fn insert(&mut self, name: String, dtype: Dtype, shape: &[usize], bytes: Cow<'a, [u8]>) {
+        self.tensors.insert(name, TensorToWrite { dtype, shape: shape.to_vec(), bytes });
     }
 
     /// Writes the file.
@@ -65,17 +69,19 @@ impl TensorFile {
     /// # Errors
     /// When a shape does not fit its values, or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), ArtifactError> {
+        let io = |e| ArtifactError::io(path, e);
+        // `serialize_to_file` replaces the file by one that only its owner may read: it gets the usual permissions.
+        let permissions = File::create(path).and_then(|file| file.metadata()).map_err(io)?.permissions();
         let views: Result<Vec<_>, _> = self
             .tensors
             .iter()
-            .map(|(name, (dtype, shape, bytes))| {
-                TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.as_str(), view))
-            })
+            .map(|(name, t)| TensorView::new(t.dtype, t.shape.clone(), &t.bytes).map(|view| (name.as_str(), view)))
             .collect();
-        views
-            .and_then(|views| safetensors::serialize(views, None))
-            .map_err(|e| ArtifactError::malformed(path, format!("well-shaped tensors ({e})")))
-            .and_then(|bytes| std::fs::write(path, bytes).map_err(|e| ArtifactError::io(path, e)))
+        views.and_then(|views| safetensors::serialize_to_file(views, None, path)).map_err(|e| match e {
+            SafeTensorError::IoError(e) => io(e),
+            e => ArtifactError::malformed(path, format!("well-shaped tensors ({e})")),
+        })?;
+        std::fs::set_permissions(path, permissions).map_err(io)
     }
 }
 
@@ -155,7 +161,7 @@ impl TensorsRead {
 }
 
 fn values<T: Element>(view: &TensorView) -> Vec<T> {
-    view.data().chunks(T::SIZE).map(T::take).collect()
+    view.data().chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
 /// Writes a value as JSON that people can read.
@@ -200,11 +206,64 @@ pub fn write_frame(path: &Path, frame: &mut DataFrame) -> Result<(), ArtifactErr
     Ok(())
 }
 
-/// Reads a frame written by [`write_frame`].
-///
-/// # Errors
-/// When the file cannot be read or is not Parquet.
-pub fn read_frame(path: &Path) -> Result<DataFrame, ArtifactError> {
-    let file = File::open(path).map_err(|e| ArtifactError::io(path, e))?;
-    ParquetReader::new(file).finish().map_err(|e| ArtifactError::malformed(path, format!("a Parquet frame ({e})")))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_a_header_and_little_endian_values_widest_type_first_then_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.safetensors");
+        let mut file = TensorFile::default();
+        file.add("b", &[2, 1], &[1.0f32, -2.0]);
+        file.add("a", &[1], &[7u32]);
+        file.add("bytes", &[3], &[1u8, 2, 3]);
+        file.add_copy("wide", &[1], &[258u64]);
+        file.add("empty", &[0, 4], &[0f64; 0]);
+        file.write(&path).unwrap();
+        // Written out by hand after the specification; the header is padded to a multiple of eight bytes.
+        let header = concat!(
+            r#"{"wide":{"dtype":"U64","shape":[1],"data_offsets":[0,8]},"#,
+            r#""empty":{"dtype":"F64","shape":[0,4],"data_offsets":[8,8]},"#,
+            r#""b":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]},"#,
+            r#""a":{"dtype":"U32","shape":[1],"data_offsets":[16,20]},"#,
+            r#""bytes":{"dtype":"U8","shape":[3],"data_offsets":[20,23]}}"#,
+        );
+        let length = header.len().next_multiple_of(8);
+        let mut expected = (length as u64).to_le_bytes().to_vec();
+        expected.extend(format!("{header:<length$}").bytes());
+        expected.extend([2, 1, 0, 0, 0, 0, 0, 0]);
+        expected.extend([0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0]);
+        expected.extend([7, 0, 0, 0, 1, 2, 3]);
+        assert_eq!(std::fs::read(&path).unwrap(), expected);
+
+        let read = TensorsRead::open(&path).unwrap();
+        assert_eq!(read.names().unwrap(), ["a", "b", "bytes", "empty", "wide"]);
+        assert_eq!(read.shaped::<f32, 2>("b").unwrap(), ([2, 1], vec![1.0, -2.0]));
+        assert_eq!(read.get::<u64>("wide").unwrap(), (vec![1], vec![258]));
+        assert_eq!(
+            read.get::<f32>("a").unwrap_err().to_string(),
+            format!("`{}` does not hold a tensor `a` of type F32", path.display())
+        );
+    }
+
+    #[test]
+    fn a_shape_that_does_not_fit_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = TensorFile::default();
+        file.add("a", &[2, 2], &[1u8, 2, 3]);
+        let error = file.write(&dir.path().join("file")).unwrap_err().to_string();
+        assert!(error.contains("does not hold well-shaped tensors"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn tensors_are_as_readable_for_others_as_every_other_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
+        write_text(&dir.path().join("text"), "text").unwrap();
+        TensorFile::default().write(&dir.path().join("tensors")).unwrap();
+        assert_eq!(mode("tensors"), mode("text"));
+    }
 }

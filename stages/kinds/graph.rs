@@ -21,7 +21,7 @@ pub struct Graph {
     pub edges: Vec<(u32, u32)>,
     /// nodes × features.
     pub features: Features,
-    /// One class a node, below `classes`.
+    /// One class per node, below `classes`.
     pub labels: Vec<u32>,
     /// Number of classes.
     pub classes: usize,
@@ -98,7 +98,7 @@ impl Graph {
 pub struct Counts {
     /// Nodes.
     pub nodes: usize,
-    /// Features a node.
+    /// Features per node.
     pub features: usize,
     /// Classes.
     pub classes: usize,
@@ -130,12 +130,12 @@ impl Artifact for Graph {
     const KIND: Kind = Kind("graph");
 
     fn save(&self, dir: &Path) -> Result<(), ArtifactError> {
-        let mut file = TensorFile::default();
         let flat: Vec<u32> = self.edges.iter().flat_map(|&(a, b)| [a, b]).collect();
+        let mut file = TensorFile::default();
         file.add("edges", &[self.edges.len(), 2], &flat);
         self.features.put(&mut file);
         file.add("labels", &[self.labels.len()], &self.labels);
-        file.add("classes", &[1], &[self.classes as u64]);
+        file.add_copy("classes", &[1], &[self.classes as u64]);
         if !self.unlabelled.is_empty() {
             file.add(UNLABELLED, &[self.unlabelled.len()], &self.unlabelled);
         }

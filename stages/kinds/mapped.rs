@@ -1,4 +1,4 @@
-//! Files of the store as memory: the operating system reads a page when it is looked at, and may forget it again.
+//! Files of the store as memory: the operating system reads a page when it is used, and may drop it again.
 
 use std::fmt;
 use std::fs::File;
@@ -14,7 +14,7 @@ pub(super) fn map(path: &Path) -> io::Result<Mmap> {
     let file = File::open(path)?;
     #[expect(
         unsafe_code,
-        reason = "sound while nobody changes the file: artifacts are written in a folder of their own, renamed into the \
+        reason = "sound while the file is not changed: artifacts are written in a folder of their own, renamed into the \
                   store, and never modified there; deleting one leaves what is mapped as it is"
     )]
     unsafe {
@@ -37,7 +37,7 @@ impl Vectors {
     /// Takes little-endian numbers where they are; `None` if this machine cannot read them there.
     pub(super) fn mapped(file: &Arc<Mmap>, bytes: Range<usize>) -> Option<Self> {
         let fits = bytemuck::try_cast_slice::<u8, f32>(file.get(bytes.clone())?).is_ok();
-        (fits && cfg!(target_endian = "little")).then(|| Self(Held::Mapped(Arc::clone(file), bytes)))
+        fits.then(|| Self(Held::Mapped(Arc::clone(file), bytes)))
     }
 
     /// Returns some of the numbers, which stay where they are if they are in a file.

@@ -11,7 +11,7 @@ use crate::kinds::files::{TensorFile, TensorsRead, write_json};
 pub struct Nodes {
     /// nodes × features, as the models see them.
     pub features: Features,
-    /// One class a node, below `classes`.
+    /// One class per node, below `classes`.
     pub labels: Vec<u32>,
     /// Number of classes.
     pub classes: usize,
@@ -36,7 +36,7 @@ impl Artifact for Nodes {
         let mut file = TensorFile::default();
         self.features.put(&mut file);
         file.add("labels", &[self.labels.len()], &self.labels);
-        file.add("classes", &[1], &[self.classes as u64]);
+        file.add_copy("classes", &[1], &[self.classes as u64]);
         file.write(&dir.join("nodes.safetensors"))?;
         let facts = serde_json::json!({
             "nodes": self.len(),

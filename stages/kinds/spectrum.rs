@@ -34,7 +34,7 @@ pub struct Spectrum {
 }
 
 impl Spectrum {
-    /// Keeps the outermost `k` pairs a side, or all where there are fewer. The quality stays that of all pairs, which
+    /// Keeps the outermost `k` pairs per side, or all where there are fewer. The quality stays that of all pairs, which
     /// bounds that of the kept ones.
     #[must_use]
     pub fn slice(mut self, k: usize) -> Self {
@@ -57,7 +57,7 @@ impl Artifact for Spectrum {
             file.add(format!("{name}.values"), &[side.values.len()], &side.values);
             file.add(format!("{name}.vectors"), &[side.values.len(), self.nodes], &side.vectors);
         }
-        file.add("quality", &[2], &[self.worst_residual, self.worst_overlap]);
+        file.add_copy("quality", &[2], &[self.worst_residual, self.worst_overlap]);
         file.write(&dir.join("spectrum.safetensors"))?;
         let ends = |side: &Side| serde_json::json!({"pairs": side.values.len(), "from": side.values.first(), "to": side.values.last()});
         let facts = serde_json::json!({
@@ -75,7 +75,7 @@ impl Artifact for Spectrum {
             if rows == pairs {
                 Ok((nodes, Side { values, vectors }))
             } else {
-                Err(file.malformed("a vector an eigenvalue"))
+                Err(file.malformed("one vector per eigenvalue"))
             }
         };
         let ((nodes, low), (nodes_high, high)) = (side("low")?, side("high")?);

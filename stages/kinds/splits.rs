@@ -33,7 +33,7 @@ impl Part {
 /// Splits of the nodes of one graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Splits {
-    /// One row a split, one part a node.
+    /// One row per split, one part per node.
     pub parts: Vec<Vec<Part>>,
 }
 
@@ -58,7 +58,7 @@ impl Splits {
     pub(crate) fn put(&self, file: &mut TensorFile) {
         let nodes = self.parts.first().map_or(0, Vec::len);
         let bytes: Vec<u8> = self.parts.iter().flatten().map(|p| *p as u8).collect();
-        file.add(Self::TENSOR, &[self.len(), nodes], &bytes);
+        file.add_copy(Self::TENSOR, &[self.len(), nodes], &bytes);
     }
 
     pub(crate) fn take(file: &TensorsRead) -> Result<Self, ArtifactError> {

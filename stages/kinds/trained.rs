@@ -44,7 +44,7 @@ pub struct Trained {
     pub nodes: usize,
     /// Number of classes.
     pub classes: usize,
-    /// One result a split.
+    /// One result per split.
     pub splits: Vec<TrainedSplit>,
 }
 

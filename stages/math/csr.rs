@@ -83,3 +83,59 @@ impl<T> Csr<T> {
         self.indptr[i] as usize..self.indptr[i + 1] as usize
     }
 }
+
+/// A sparse matrix whose rows are added one after the other, in any order of columns.
+#[derive(Default)]
+pub struct RowBuilder {
+    rows: usize,
+    indptr: Vec<u64>,
+    indices: Vec<u32>,
+    values: Vec<f32>,
+}
+
+impl RowBuilder {
+    /// Adds a row of columns and values; zeros are left out.
+    ///
+    /// # Errors
+    /// A column that occurs twice.
+    pub fn add(&mut self, entries: &mut [(u32, f32)]) -> Result<(), u32> {
+        entries.sort_unstable_by_key(|(column, _)| *column);
+        if let Some(twice) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(twice[0].0);
+        }
+        self.indptr.push(self.indices.len() as u64);
+        self.rows += 1;
+        for (column, value) in entries.iter().filter(|(_, value)| *value != 0.0) {
+            self.indices.push(*column);
+            self.values.push(*value);
+        }
+        Ok(())
+    }
+
+    /// Returns the matrix of `cols` columns, or `None` if an entry is outside of it.
+    pub fn finish(mut self, cols: usize) -> Option<Csr<f32>> {
+        self.indptr.push(self.indices.len() as u64);
+        Csr::rectangular(self.rows, cols, self.indptr, self.indices, self.values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_without_zeros_and_a_column_stands_in_a_row_once() {
+        let mut rows = RowBuilder::default();
+        assert_eq!(rows.add(&mut [(3, 1.0), (0, 2.0), (1, 0.0)]), Ok(()));
+        assert_eq!(rows.add(&mut []), Ok(()));
+        assert_eq!(rows.add(&mut [(2, 1.0), (2, 0.0)]), Err(2));
+        assert_eq!(rows.add(&mut [(2, 5.0)]), Ok(()));
+        let csr = rows.finish(4).unwrap();
+        assert_eq!((csr.n(), csr.cols(), &csr.indptr[..]), (3, 4, &[0, 2, 2, 3][..]));
+        assert_eq!((&csr.indices[..], &csr.values[..]), (&[0, 3, 2][..], &[2.0, 1.0, 5.0][..]));
+        let mut outside = RowBuilder::default();
+        outside.add(&mut [(4, 1.0)]).unwrap();
+        assert!(outside.finish(4).is_none());
+        assert_eq!(RowBuilder::default().finish(2).unwrap().n(), 0);
+    }
+}

@@ -60,7 +60,7 @@ pub fn column_sums<T: Real>(values: &[T], columns: usize) -> Vec<T> {
     sums.into_iter().map(T::narrow).collect()
 }
 
-/// Returns the sum of every column in double precision, of values that are many and of training: eight rows are summed in
+/// Returns the sum of every column in double precision, for the large matrices of training: eight rows are summed in
 /// their own type first, which is several times faster than [`column_sums`].
 pub fn sums_of_columns<T: Real>(rows: &[T], columns: usize) -> Vec<f64> {
     let mut sums = vec![0.0; columns];

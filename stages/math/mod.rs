@@ -1,5 +1,9 @@
 //! Arrays and numbers: sparse matrices, eigen-solvers, statistics, seeded random streams. No candle, no files, no
 //! artifact kinds.
+//!
+//! A sparse matrix times a dense one stands here four times on purpose, since layout and rounding differ and with them the
+//! bytes of results: `sparse_product` (plain sums, any width), `kernels::gather` (fused sums of padded rows, weights
+//! apart), `kernels::hops` (the same with a recurrence) and `eigen::panel` (f64, eight columns).
 
 pub mod csr;
 pub mod dense;
@@ -11,3 +15,5 @@ pub mod random;
 pub mod real;
 pub mod sparse_product;
 pub mod stats;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -15,7 +15,7 @@ pub trait Real:
     + Mul<Output = Self>
     + Div<Output = Self>
 {
-    /// What counts as 0 in a weight; nothing does in double precision.
+    /// Weights up to this size count as 0; in double precision only 0 does.
     const TINY: Self;
 
     /// Picks the copy of some values that is of this type.

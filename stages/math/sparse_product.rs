@@ -1,7 +1,7 @@
 //! Products of a fixed sparse matrix X (m × k) from both sides: X·W, Xᵀ·G, X·Xᵀ and Xᵀ·X.
 //!
 //! W: k × columns and G: m × columns, row-major. The pattern of X is kept by rows and by columns, its values stand apart
-//! in the order of the rows, so that a pass may bring values of its own (a dropout mask on top). Every row of a result is
+//! in the order of the rows, so that a pass may use values of its own (after dropout). Every row of a result is
 //! summed by one thread in the order of its entries, so the number of threads cannot change a byte.
 
 use rayon::prelude::*;
@@ -185,22 +185,7 @@ fn tile<T: Real, const W: usize>(indices: &[u32], values: &[T], dense: &[T], at:
 pub(crate) mod tests {
     use super::*;
     use crate::math::random::Stream;
-
-    /// A random matrix with values in (0, 1) in a share of its places.
-    pub(crate) fn random(rows: usize, cols: u32, share: f64, seed: u64) -> Csr<f32> {
-        let mut stream = Stream::new(seed, &["test", "sparse"]);
-        let (mut indptr, mut indices, mut values) = (vec![0], vec![], vec![]);
-        for _ in 0..rows {
-            for column in 0..cols {
-                if stream.uniform() < share {
-                    indices.push(column);
-                    values.push(stream.uniform() as f32);
-                }
-            }
-            indptr.push(indices.len() as u64);
-        }
-        Csr::rectangular(rows, cols as usize, indptr, indices, values).unwrap()
-    }
+    pub(crate) use crate::math::testing::random;
 
     fn wide(x: &Csr<f32>) -> Vec<f64> {
         x.values.iter().map(|v| f64::from(*v)).collect()

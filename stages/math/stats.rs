@@ -14,12 +14,12 @@ pub enum Divisor {
     Sample,
 }
 
-/// Returns the mean, or `None` of nothing.
+/// Returns the mean, or `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns the standard deviation (two passes), or `None` of fewer than two values, which have no spread.
+/// Returns the standard deviation (two passes), or `None` for fewer than two values.
 pub fn std(values: &[f64], divisor: Divisor) -> Option<f64> {
     let centre = mean(values).filter(|_| values.len() > 1)?;
     let squares: f64 = values.iter().map(|v| (v - centre).powi(2)).sum();
@@ -30,7 +30,7 @@ pub fn std(values: &[f64], divisor: Divisor) -> Option<f64> {
     Some((squares / n as f64).sqrt())
 }
 
-/// Returns the place of the largest value; ties go to the first, and NaN never wins. 0 of nothing.
+/// Returns the index of the largest value; ties go to the first, NaN is never chosen. 0 without values.
 pub fn argmax(values: &[f32]) -> usize {
     let mut best = (0, f32::NEG_INFINITY);
     for (i, v) in values.iter().enumerate() {

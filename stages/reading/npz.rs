@@ -9,7 +9,6 @@
 pub mod csr;
 mod header;
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -17,10 +16,11 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-use self::header::Header;
+pub(super) use self::header::Header;
+use super::number::{BadValue, Number};
 use super::source;
 pub use super::watched::MEMBER_LIMIT;
-use super::watched::{MOST_CLASSES, Steps};
+use super::watched::Steps;
 use crate::contract::{Job, StageError};
 
 /// How many bytes of numbers are decoded at once; a multiple of every number's size.
@@ -61,7 +61,7 @@ pub enum Numbers {
     Real,
     /// Whole numbers of any width.
     Whole,
-    /// Truth values, or whole numbers in their place.
+    /// Truth values, or whole numbers instead.
     Truth,
 }
 
@@ -83,77 +83,11 @@ impl Numbers {
     }
 }
 
-/// One number of a member.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
-    /// Floating point.
-    Float(f64),
-    /// Whole; every stored type fits.
-    Whole(i128),
-}
-
-impl Number {
-    /// The number, if it is whole and below `bound`.
-    pub fn below(self, bound: u32) -> Option<u32> {
-        let Self::Whole(number) = self else { return None };
-        u32::try_from(number).ok().filter(|n| *n < bound)
-    }
-
-    /// The number as features are stored, if it is finite.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "features are stored as f32")]
-    pub fn finite(self) -> Option<f32> {
-        let value = match self {
-            Self::Float(x) => x as f32,
-            Self::Whole(x) => x as f32,
-        };
-        value.is_finite().then_some(value)
-    }
-
-    /// The class of a node.
-    ///
-    /// # Errors
-    /// When it is not a whole number from 0 to 65535.
-    pub fn class(self, node: usize) -> Result<u32, Misfit> {
-        self.below(MOST_CLASSES).ok_or_else(|| Misfit {
-            at: format!("node {node}"),
-            what: format!("label {self} is not a class, expected 0 to {}", MOST_CLASSES - 1),
-        })
-    }
-
-    /// A feature of a node.
-    ///
-    /// # Errors
-    /// When it is not finite.
-    pub fn feature(self, node: usize, feature: usize) -> Result<f32, Misfit> {
-        self.finite().ok_or_else(|| Misfit {
-            at: format!("node {node}, feature {feature}"),
-            what: format!("`{self}` is not a finite 32-bit number"),
-        })
-    }
-}
-
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Float(x) => write!(f, "{x}"),
-            Self::Whole(x) => write!(f, "{x}"),
-        }
-    }
-}
-
-/// A number that cannot be used: where it stands, and what is wrong with it.
-pub struct Misfit {
-    /// Its place, such as `edge 7`.
-    pub at: String,
-    /// What is wrong, and what was expected.
-    pub what: String,
-}
-
 impl Npz {
     /// Opens the file and reads its directory.
     ///
     /// # Errors
-    /// When it cannot be read or is no zip.
+    /// When it cannot be read or is not a zip.
     pub fn open(path: &Path) -> Result<Self, StageError> {
         let file = source::open(path)?;
         match ZipArchive::new(BufReader::new(file)) {
@@ -179,7 +113,7 @@ impl Npz {
     pub fn read<T: Copy>(
         &mut self,
         expected: &Expected,
-        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Array<T>, StageError> {
         self.read_member(expected, None, convert)
     }
@@ -192,7 +126,7 @@ impl Npz {
         &mut self,
         expected: &Expected,
         job: &Job,
-        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Array<T>, StageError> {
         self.read_member(expected, Some(job), convert)
     }
@@ -201,7 +135,7 @@ impl Npz {
         &mut self,
         expected: &Expected,
         job: Option<&Job>,
-        convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Array<T>, StageError> {
         let (place, mut reader) = self.member(expected.member)?;
         array(&place, &mut reader, expected, job, convert)
@@ -257,7 +191,7 @@ pub fn read_npy<T: Copy>(
     path: &Path,
     expected: &Expected,
     job: &Job,
-    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Array<T>, StageError> {
     let mut reader = BufReader::with_capacity(1 << 16, source::open(path)?);
     let start = reader.fill_buf().map_err(|e| StageError::data(path.display(), format!("cannot be read: {e}")))?;
@@ -274,7 +208,7 @@ fn array<T: Copy>(
     reader: &mut impl Read,
     expected: &Expected,
     job: Option<&Job>,
-    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Array<T>, StageError> {
     let damaged = |what: String| StageError::data(place, what);
     let header = Header::read(reader).map_err(damaged)?;
@@ -282,7 +216,7 @@ fn array<T: Copy>(
     let mut steps = job.map(|job| Steps::new(job, header.len(), expected.member));
     let values = stream(&header, reader, &shape, &mut steps, convert).map_err(|fault| match fault {
         Fault::Damaged(what) => damaged(what),
-        Fault::Misfit(m) => StageError::data(format!("{place}, {}", m.at), m.what),
+        Fault::BadValue(m) => StageError::data(format!("{place}, {}", m.at), m.what),
         Fault::Stopped(error) => error,
     })?;
     // Reading on to the end also makes the zip reader compare the checksum.
@@ -293,7 +227,7 @@ fn array<T: Copy>(
     }
 }
 
-/// Says what a file is that should be `expected` (`an npz file`) but is no zip.
+/// Says what a file is that should be `expected` (`an npz file`) but is not a zip.
 pub fn damaged_zip(path: &Path, expected: &str, error: &zip::result::ZipError) -> StageError {
     let mut start = Vec::new();
     let zip = File::open(path).and_then(|f| f.take(2).read_to_end(&mut start)).is_ok() && start == b"PK";
@@ -338,7 +272,7 @@ fn fitting_shape(header: &Header, expected: &Expected, size: usize) -> Result<Ve
 
 enum Fault {
     Damaged(String),
-    Misfit(Misfit),
+    BadValue(BadValue),
     Stopped(StageError),
 }
 
@@ -348,7 +282,7 @@ fn stream<T: Copy>(
     reader: &mut impl Read,
     shape: &[usize],
     steps: &mut Option<Steps>,
-    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Vec<T>, Fault> {
     let source = Source { header, reader, shape };
     match (header.kind, header.size) {
@@ -378,7 +312,7 @@ impl<R: Read> Source<'_, R> {
         self,
         steps: &mut Option<Steps>,
         number: impl Fn([u8; N]) -> Number,
-        mut convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+        mut convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Vec<T>, Fault> {
         let (rows, columns) = (self.shape.first().copied().unwrap_or(1), self.shape.get(1).copied().unwrap_or(1));
         let (total, by_column) = (rows * columns, self.header.by_column);
@@ -395,7 +329,7 @@ impl<R: Read> Source<'_, R> {
                 if self.header.big_endian {
                     bytes.reverse();
                 }
-                values.push(convert(row, column, number(bytes)).map_err(Fault::Misfit)?);
+                values.push(convert(row, column, number(bytes)).map_err(Fault::BadValue)?);
                 let (quick, length, slow) =
                     if by_column { (&mut row, rows, &mut column) } else { (&mut column, columns, &mut row) };
                 *quick += 1;

@@ -16,19 +16,18 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
+use super::npz::Header;
 use super::source;
 use super::watched::MEMBER_LIMIT;
 use crate::contract::StageError;
 
-/// The longest header that is read; those of plain arrays have 128 bytes.
-const HEADER_LIMIT: usize = 4096;
-/// More members than this are no data set.
+/// A file with more members is not a data set.
 const MOST_MEMBERS: usize = 10_000;
 
 /// Returns the digest of the arrays in a file, as hex. Nothing is held in memory but a buffer.
 ///
 /// # Errors
-/// When the file cannot be read, is no zip, or holds something other than plain arrays.
+/// When the file cannot be read, is not a zip, or holds something other than plain arrays.
 pub fn arrays_sha256(path: &Path) -> Result<String, StageError> {
     let file = source::open(path)?;
     let not_zip = |e| StageError::data(path.display(), format!("is not an npz file: {e}"));
@@ -55,10 +54,10 @@ pub fn arrays_sha256(path: &Path) -> Result<String, StageError> {
 
 fn hash_member(name: &str, member: impl Read, hasher: &mut Sha256) -> Result<(), String> {
     let mut member = BufReader::with_capacity(1 << 16, member).take(MEMBER_LIMIT);
-    let header = read_header(&mut member)?;
-    let (descr, by_column, shape) = parse_header(&header).ok_or("has a header that is not one of a plain array")?;
-    let column = if by_column { "F" } else { "" };
-    hasher.update(format!("{name}\0{descr}\0{shape}{column}\0"));
+    let header = Header::read(&mut member)?;
+    let shape: Vec<String> = header.shape.iter().map(u64::to_string).collect();
+    let column = if header.by_column { "F" } else { "" };
+    hasher.update(format!("{name}\0{}\0{}{column}\0", header.descr, shape.join(",")));
     let mut buffer = vec![0; 1 << 16];
     loop {
         match member.read(&mut buffer) {
@@ -69,47 +68,6 @@ fn hash_member(name: &str, member: impl Read, hasher: &mut Sha256) -> Result<(),
             Err(e) => return Err(format!("cannot be decoded: {e}")),
         }
     }
-}
-
-/// Reads magic, version and the header's text.
-fn read_header(member: &mut impl Read) -> Result<String, String> {
-    let cut_off = |_| "is cut off, expected a NumPy array".to_owned();
-    let mut start = [0; 10];
-    member.read_exact(&mut start).map_err(cut_off)?;
-    if !start.starts_with(b"\x93NUMPY") {
-        return Err("is not a NumPy array".into());
-    }
-    let mut length = usize::from(start[8]) | usize::from(start[9]) << 8;
-    if start[6] != 1 {
-        let mut more = [0; 2];
-        member.read_exact(&mut more).map_err(cut_off)?;
-        length |= usize::from(more[0]) << 16 | usize::from(more[1]) << 24;
-    }
-    if length > HEADER_LIMIT {
-        return Err(format!("has a header of {length} bytes, expected at most {HEADER_LIMIT}"));
-    }
-    let mut text = vec![0; length];
-    member.read_exact(&mut text).map_err(cut_off)?;
-    String::from_utf8(text).map_err(|_| "has a header that is not text".to_owned())
-}
-
-/// Finds type, order and shape in `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
-fn parse_header(header: &str) -> Option<(&str, bool, String)> {
-    let after = |name: &str| header.split_once(&format!("'{name}':")).map(|(_, rest)| rest.trim_start());
-    let descr = after("descr")?.strip_prefix('\'')?.split_once('\'')?.0;
-    let order = after("fortran_order")?;
-    let by_column = order.starts_with("True");
-    if !by_column && !order.starts_with("False") {
-        return None;
-    }
-    let shape = after("shape")?.strip_prefix('(')?.split_once(')')?.0;
-    let sizes: Option<Vec<String>> = shape
-        .split(',')
-        .map(|size| size.trim().trim_end_matches('L'))
-        .filter(|size| !size.is_empty())
-        .map(|size| size.parse::<u64>().ok().map(|n| n.to_string()))
-        .collect();
-    Some((descr, by_column, sizes?.join(",")))
 }
 
 #[cfg(test)]
@@ -157,8 +115,8 @@ mod tests {
     fn what_is_no_array_is_refused() {
         let bad = digest(&[("a.npy", b"nothing of the kind".to_vec())], CompressionMethod::Stored).unwrap_err();
         assert!(bad.ends_with("member `a.npy`: is not a NumPy array"), "{bad}");
-        let structured = npy("<f4", "Maybe", "(2,)", &[]);
-        assert!(digest(&[("a.npy", structured)], CompressionMethod::Stored).unwrap_err().contains("plain array"));
+        let maybe = digest(&[("a.npy", npy("<f4", "Maybe", "(2,)", &[]))], CompressionMethod::Stored).unwrap_err();
+        assert!(maybe.contains("has an unreadable header"), "{maybe}");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.npz");
         std::fs::write(&path, "<html>").unwrap();

@@ -1,11 +1,10 @@
-//! Opening files that nobody vouches for, and recognising what is often found in place of data.
+//! Opens untrusted files, and recognises what is often found instead of data.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use crate::contract::StageError;
-use crate::kinds::Part;
 
 /// Opens a file.
 ///
@@ -39,43 +38,12 @@ pub fn foreign(path: &Path, expected: &str) -> Option<StageError> {
     Some(StageError::Data { place: path.display().to_string(), what, hint: hint.map(str::to_owned) })
 }
 
-/// The parts of one split while it is read: a node is in one part at most.
-#[derive(Clone, Debug)]
-pub struct PartsBuilder(Vec<Part>);
-
-impl PartsBuilder {
-    /// No node is in any part.
-    pub fn new(nodes: usize) -> Self {
-        Self(vec![Part::None; nodes])
-    }
-
-    /// Puts a node into a part; says which other part it is in already.
-    ///
-    /// # Errors
-    /// The other part, if there is one.
-    pub fn put(&mut self, node: usize, part: Part) -> Result<(), Part> {
-        match self.0.get_mut(node) {
-            Some(there) if *there == Part::None || *there == part => {
-                *there = part;
-                Ok(())
-            }
-            Some(there) => Err(*there),
-            None => Ok(()),
-        }
-    }
-
-    /// Ends the split.
-    pub fn finish(self) -> Vec<Part> {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_place_of_data_is_recognised() {
+    fn what_is_found_instead_of_data_is_recognised() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let found = |bytes: &[u8]| {
@@ -90,13 +58,5 @@ mod tests {
         );
         assert_eq!(found(b"node_id\tnode_id\n"), None);
         assert!(open(folder.path()).unwrap_err().to_string().ends_with("cannot open: it is a folder"));
-    }
-
-    #[test]
-    fn a_node_is_in_one_part() {
-        let mut parts = PartsBuilder::new(2);
-        assert_eq!(parts.put(0, Part::Train), Ok(()));
-        assert_eq!(parts.put(0, Part::Test), Err(Part::Train));
-        assert_eq!(parts.finish(), [Part::Train, Part::None]);
     }
 }

@@ -1,10 +1,11 @@
-//! The masks of Geom-GCN, which several data sets are split by: one `.npz` file a split, with `train_mask`, `val_mask`
-//! and `test_mask` (truth values, bool or u1), one a node.
+//! The masks of Geom-GCN, which several data sets are split by: one `.npz` file per split, with `train_mask`, `val_mask`
+//! and `test_mask` (truth values, bool or u1), one per node.
 
 use std::path::Path;
 
-use super::npz::{Expected, Misfit, Npz, Number, Numbers};
-use super::source::PartsBuilder;
+use super::npz::{Expected, Npz, Numbers};
+use super::number::{BadValue, Number};
+use super::parts::PartsBuilder;
 use crate::contract::StageError;
 use crate::contract::params::FilePath;
 use crate::kinds::{Part, Splits};
@@ -28,12 +29,12 @@ fn split(path: &Path, nodes: usize) -> Result<Vec<Part>, StageError> {
     for (member, part) in MASKS {
         let dims = [("nodes", Some(nodes))];
         file.read(&Expected { member, dims: &dims, numbers: Numbers::Truth }, |node, _, truth| {
-            let misfit = |what| Misfit { at: format!("node {node}"), what };
+            let misfit = |what| BadValue { at: format!("node {node}"), what };
             match truth {
                 Number::Whole(0) => Ok(()),
                 Number::Whole(1) => parts.put(node, part).map_err(|other| {
                     let other = MASKS.iter().find(|(_, p)| *p == other).map_or("", |(name, _)| name);
-                    misfit(format!("is in `{other}` as well, expected one part a node"))
+                    misfit(format!("is in `{other}` as well, expected one part per node"))
                 }),
                 Number::Whole(other) => Err(misfit(format!("`{other}` is not a truth value, expected 0 or 1"))),
                 Number::Float(other) => Err(misfit(format!("`{other}` is not a truth value, expected 0 or 1"))),

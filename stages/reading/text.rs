@@ -1,4 +1,4 @@
-//! Text that nobody vouches for: lines one at a time in one buffer, numbers, and words for messages.
+//! Untrusted text: lines one at a time in one buffer, numbers, and words for messages.
 
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -22,7 +22,7 @@ impl<'p, R: BufRead> Lines<'p, R> {
         Self { path, reader, line: Vec::new(), number: 0 }
     }
 
-    /// Reads the header, and makes sure that it is one: data there would be lost without a word.
+    /// Reads the header, and makes sure that it is one: data there would be lost silently.
     ///
     /// # Errors
     /// When the first line is missing or starts with a number.

@@ -1,19 +1,19 @@
-//! What readers of large files share: bounds, and looking up now and then to see whether to stop.
+//! What readers of large files share: limits, progress and cancellation.
 
 use std::io::{self, Read};
 
 use crate::contract::{Job, Progress, StageError};
 
-/// The most classes; a larger label is taken for a mistake.
+/// The most classes; a larger label is refused as a mistake.
 pub const MOST_CLASSES: u32 = 1 << 16;
 /// The most features that a sparse file may claim without storing a value for each.
 pub const MOST_FEATURES: u32 = 1 << 24;
 /// The most bytes that a member of an archive may hold when it is decoded.
 pub const MEMBER_LIMIT: u64 = 4 << 30;
-/// How much is read between two looks at the job, unless a hundredth of the whole is more.
+/// How much is read between two checks for cancellation, unless a hundredth of the whole is more.
 const STRIDE: u64 = 100_000;
 
-/// Counts what has been read. Once in a while it looks whether the run was interrupted, and says how far it came.
+/// Counts what has been read. Now and then it checks for cancellation and reports progress.
 pub struct Steps<'j> {
     job: Job<'j>,
     done: u64,
@@ -47,7 +47,7 @@ impl<'j> Steps<'j> {
     }
 }
 
-/// A reader whose bytes are counted. An interrupted run is an error of the reader, so ask the job before believing it.
+/// A reader whose bytes are counted. A cancelled run shows as an error of the reader, so check the job before reporting it.
 pub struct Watched<'j, R> {
     inner: R,
     steps: Steps<'j>,

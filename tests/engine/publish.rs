@@ -31,7 +31,7 @@ fn tables_and_their_record_stand_side_by_side() {
     let folder = store.publish("paper", None, run(vec![table("one", "1", "# one")])).unwrap();
     assert_eq!(folder, world.root.join("results/paper"));
     assert_eq!(world.list("results/paper"), ["one.csv", "one.md", "published.json"]);
-    let record = store.published_for("paper", None).unwrap().unwrap();
+    let record = store.published().unwrap().remove(0);
     assert_eq!(record.tables["one"].key, key("1"));
     assert_eq!(record.tables["one"].files[0].blake3, blake3::hash(b"# one").to_hex().to_string());
     assert_eq!(record.roots().count(), 2);
@@ -56,7 +56,7 @@ fn publishing_one_table_again_leaves_the_others() {
     let store = world.store();
     store.publish("paper", None, run(vec![table("one", "1", "old"), table("two", "2", "old")])).unwrap();
     store.publish("paper", None, run(vec![table("one", "3", "new")])).unwrap();
-    let record = store.published_for("paper", None).unwrap().unwrap();
+    let record = store.published().unwrap().remove(0);
     assert_eq!((record.tables["one"].key, record.tables["two"].key), (key("3"), key("2")));
     let roots: Vec<_> = record.roots().map(|r| r.key).collect();
     assert!(!roots.contains(&key("1")) && roots.contains(&key("2")) && roots.contains(&key("3")));

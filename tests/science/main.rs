@@ -13,6 +13,7 @@
 #[expect(dead_code, reason = "each suite uses a part of it")]
 mod support;
 
+mod paper;
 mod pins;
 mod quickstart;
 mod real;

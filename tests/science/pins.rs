@@ -178,18 +178,29 @@ fn one_graph_is_the_same_in_every_format() {
     }
 }
 
+/// The stages, models and formats that have no pin of their present version, as a pin's name has them.
+fn unpinned<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    // `load/ogb load@1 ogb@1`: the node, then the stage and its model or format with their versions.
+    let pinned: BTreeSet<&str> = names.filter_map(|name| name.split_once(' ')).map(|(_, versions)| versions).collect();
+    let rows = ppgnn_stages::STAGES.iter().flat_map(|stage| {
+        let own = format!("{}@{}", stage.name, stage.version);
+        let rows: Vec<_> = stage.variants().iter().map(|v| format!("{own} {}@{}", v.name, v.version)).collect();
+        if rows.is_empty() { vec![own] } else { rows }
+    });
+    rows.filter(|row| !pinned.contains(row.as_str())).collect()
+}
+
 #[test]
 fn no_stage_model_or_format_is_without_a_pin() {
-    let fixture = include_str!("../fixtures/pins.yaml");
-    for stage in ppgnn_stages::STAGES.iter().filter(|s| s.name != "tabulate") {
-        assert!(
-            fixture.contains(&format!("  {}:", stage.name)),
-            "no stage `{}` in tests/fixtures/pins.yaml",
-            stage.name
-        );
-        for variant in stage.variants() {
-            assert!(fixture.contains(variant.name), "no `{}` in tests/fixtures/pins.yaml", variant.name);
-        }
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pins");
+    let profiles = files(&golden).into_iter().filter(|path| !path.ends_with("losses.txt"));
+    for path in profiles {
+        let pins = read(&path);
+        assert_eq!(unpinned(pins.keys().map(String::as_str)), [""; 0], "{}", path.display());
+        // A model is not found in a name that it is a part of: without its own pins GCN is missed beside `geom-gcn`.
+        let without_gcn = pins.keys().map(String::as_str).filter(|name| !name.contains(" gcn@"));
+        let missed = unpinned(without_gcn);
+        assert!(missed.len() == 1 && missed[0].contains(" gcn@"), "{missed:?}");
     }
 }
 

@@ -150,7 +150,7 @@ fn masks_are_one_archive_a_split() {
     let parts = read(&[0, 0, 0]).unwrap().masks.unwrap().parts;
     assert_eq!(parts, [[Part::Train, Part::Val, Part::Test], [Part::Test, Part::None, Part::Train]]);
     let message = |val: &[u8]| read(val).unwrap_err().to_string().rsplit_once('/').unwrap().1.to_owned();
-    let expected = "1, member `val_mask`, node 2: is in `train_mask` as well, expected one part a node";
+    let expected = "1, member `val_mask`, node 2: is in `train_mask` as well, expected one part per node";
     assert_eq!(message(&[0, 0, 1]), expected);
     assert_eq!(message(&[0, 9, 0]), "1, member `val_mask`, node 1: `9` is not a truth value, expected 0 or 1");
     assert_eq!(message(&[0, 0]), "1, member `val_mask`: has shape [2], expected nodes (3)");

@@ -88,7 +88,7 @@ fn every_problem_names_file_and_place() {
     assert!(message("feats.npy", &whole[..whole.len() - 9]).starts_with(": ends or breaks at number 4 of 6"));
 
     let cases = [
-        (r#"{"0": [0, 1], "1": 0}"#, ", line 1: a list of classes: several classes a node are not supported"),
+        (r#"{"0": [0, 1], "1": 0}"#, ", line 1: a list of classes: several classes per node are not supported"),
         (r#"{"0": 1, "1": 0}"#, ": has classes of 2 nodes, expected 3; node 2 is the first without one"),
         (r#"{"0": 1, "3": 0}"#, ", line 1: `3` is not a node, expected 0 to 2"),
         (r#"{"0": 1, "x": 0}"#, ", line 1: `x` is not a node, expected 0 to 2"),
@@ -107,7 +107,7 @@ fn every_problem_names_file_and_place() {
     let cases = [
         (r#"{"tr": [0], "te": [1]}"#, ": has no `va`, expected `tr`, `va` and `te`"),
         (r#"{"tr": [0, 3]}"#, ", line 1: entry 1 of `tr`: 3 is not a node, expected 0 to 2"),
-        (r#"{"tr": [0], "te": [0]}"#, ", line 1: node 0 is in `te` and in `tr`, expected one part a node"),
+        (r#"{"tr": [0], "te": [0]}"#, ", line 1: node 0 is in `te` and in `tr`, expected one part per node"),
         (r#"{"tr": 0}"#, ", line 1: invalid type: integer `0`, expected a list"),
         (r#"{"tr": [-1]}"#, ", line 1: invalid value: integer `-1`, expected u64"),
     ];

@@ -95,7 +95,7 @@ fn every_problem_names_member_and_line() {
         (LABELS, "0\n1\n2\n3\n", ", line 4: is label 4, expected 3, the nodes of `num-node-list`"),
         (LABELS, "0\nnan\n2\n", ", line 2: label `nan` is not a class, expected 0 to 65535"),
         (LABELS, "0\n65536\n2\n", ", line 2: label `65536` is not a class, expected 0 to 65535"),
-        (LABELS, "0\n1,0,1\n2\n", ", line 2: has 3 classes, expected one class a node"),
+        (LABELS, "0\n1,0,1\n2\n", ", line 2: has 3 classes, expected one class per node"),
         ("arxiv/split/time/test.csv.gz", "7\n", ", line 1: `7` is not a node, expected 0 to 2"),
         ("arxiv/split/time/test.csv.gz", "0\n1\n", ", line 2: node 1 is in `train.csv.gz` as well, expected one part"),
     ];

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use flate2::read::MultiGzDecoder;
 
 use crate::contract::{Job, StageError};
+use crate::reading::text::{number, shown};
 use crate::reading::watched::{MEMBER_LIMIT, Steps, Watched};
 
 /// The longest line in bytes: room for some fifty thousand numbers.
@@ -87,16 +88,10 @@ pub fn field(bytes: &[u8]) -> Option<&str> {
 /// What the first field is that is no finite number.
 pub fn numbers(line: &[u8], into: &mut Vec<f32>) -> Result<(), String> {
     for (at, text) in line.split(|b| *b == b',').enumerate() {
-        match field(text).and_then(|text| text.parse::<f32>().ok()).filter(|x| x.is_finite()) {
+        match number(text) {
             Some(x) => into.push(x),
             None => return Err(format!("feature {at}: `{}` is not a finite 32-bit number", shown(text))),
         }
     }
     Ok(())
-}
-
-/// A field for a message: not more of it than a person wants to see.
-pub fn shown(text: &[u8]) -> String {
-    let (start, more) = text.split_at(text.len().min(40));
-    format!("{}{}", start.trim_ascii().escape_ascii(), if more.is_empty() { "" } else { "…" })
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::pickle::tests::{pickled_array, pickled_lists, pickled_sparse};
 use super::*;
 use crate::formats::testing::{real_data, with_job};
 use crate::kinds::Part;
-use crate::reading::pickle::tests::{pickled_array, pickled_lists, pickled_sparse};
 
 type Files = BTreeMap<&'static str, Vec<u8>>;
 
@@ -160,7 +160,7 @@ fn masks_are_one_file_a_split() {
     let (none, train, val, test) = (Part::None, Part::Train, Part::Val, Part::Test);
     assert_eq!(graph.masks.unwrap().parts, [[train, test, val, none, none], [test, none, none, none, train]]);
     let twice = message(read([&[0, 0, 0, 0, 1], &[0, 0, 0, 0, 1], &[0; 5]]));
-    assert_eq!(twice, "s1, member `val_mask`, node 4: is in `train_mask` as well, expected one part a node");
+    assert_eq!(twice, "s1, member `val_mask`, node 4: is in `train_mask` as well, expected one part per node");
     let seven = message(read([&[0, 7, 0, 0, 0], &[0; 5], &[0; 5]]));
     assert_eq!(seven, "s1, member `train_mask`, node 1: `7` is not a truth value, expected 0 or 1");
     let short = message(read([&[0; 4], &[0; 5], &[0; 5]]));

@@ -88,7 +88,11 @@ fn every_problem_names_member_and_place() {
         ("adj_data", npy(&[4], &[1f32; 4]), ": has shape [4], expected entries (5)"),
         ("attr_shape", npy(&[2], &[2i64, 4]), ": has shape [4], expected rows and one (3)"),
         ("attr_shape", npy(&[2], &[3i64, 1 << 30]), ", number 1: has 1073741824 columns, expected 1 to 16777215"),
-        ("attr_indices", npy(&[5], &[3i32, 0, 3, 1, 0]), ": node 0 has feature 3 twice, expected one value a feature"),
+        (
+            "attr_indices",
+            npy(&[5], &[3i32, 0, 3, 1, 0]),
+            ": node 0 has feature 3 twice, expected one value per feature",
+        ),
         ("attr_data", npy(&[5], &[1f64, 1e300, 1.0, 1.0, 1.0]), ", entry 1: `1000"),
         ("labels", npy(&[3], &[0i64, -1, 0]), ", node 1: label -1 is not a class, expected 0 to 65535"),
         ("labels", npy(&[2], &[0i64, 1]), ": has shape [2], expected nodes (3)"),
@@ -101,7 +105,7 @@ fn every_problem_names_member_and_place() {
     }
     let two = replaced(&members(), "attr_shape", &npy(&[2], &[2i64, 4]));
     let two = replaced(&two, "attr_indptr", &npy(&[3], &[0i32, 3, 5]));
-    assert_eq!(message(&two), ", member `attr_shape`: has 2 rows, expected 3, one a node");
+    assert_eq!(message(&two), ", member `attr_shape`: has 2 rows, expected 3, one per node");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Checks the page headers of a Parquet column before the decoder believes them.
+//! Checks the page headers of a Parquet column before the decoder trusts them.
 //!
 //! A page says how many values it holds and how many bytes it unpacks to, and the decoder makes room for that many. A
-//! damaged number there would end the whole program for lack of memory, which no error can tell. Headers are structs in
+//! damaged number there would abort the whole program for lack of memory, without an error. Headers are structs in
 //! Thrift's compact form: a byte of kind and field, then the value.
 
 /// What a page may unpack to: so much, whatever its size, and so many times its size.

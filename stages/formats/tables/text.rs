@@ -11,7 +11,7 @@ use super::table::{Row, Wanted};
 use crate::contract::{Job, StageError};
 use crate::reading::text::{number, shown};
 
-/// The most bytes of a row; more are taken for a quote that nobody closed.
+/// The most bytes of a row; more are taken for a quote that is not closed.
 const ROW_LIMIT: u64 = 16 << 20;
 /// The most bytes that a packed table may hold, whatever it was packed to.
 const UNPACKED_LIMIT: u64 = 4 << 30;

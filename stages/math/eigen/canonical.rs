@@ -4,8 +4,8 @@ use super::CLUSTER;
 
 /// Entries this near to the largest are as large.
 const TIE: f64 = 1e-6;
-/// Unit vectors that a space holds this nearly as much of as of the one it holds most of: coarser than a solver is accurate,
-/// so that on a symmetric graph the first one wins and not the noise.
+/// Unit vectors whose projections onto a space are this nearly as long as the longest: coarser than a solver is accurate,
+/// so that on a symmetric graph the first one is chosen, not the one that rounding favours.
 const PIVOT_TIE: f64 = 1e-3;
 
 /// Returns whether the entry that decides the sign of a vector is negative: the first whose magnitude is within 1e-6
@@ -35,7 +35,7 @@ pub(super) fn clusters(values: &[f64]) -> impl Iterator<Item = std::ops::Range<u
 
 /// Replaces an orthonormal basis U (n × d, one vector after the other) by one that depends on its space alone.
 ///
-/// The first vector is the projection of the unit vector that the space holds most of (ties within 1e-3: the first one);
+/// The first vector is the longest projection of a unit vector onto the space (ties within 1e-3: the first one);
 /// the next ones are found the same way in what is left.
 pub(super) fn basis(vectors: &mut [f64], n: usize) {
     let count = vectors.len() / n;

@@ -84,7 +84,7 @@ pub enum EigenError {
         /// Rows of the matrix.
         nodes: usize,
     },
-    /// Somebody wanted to stop.
+    /// The run was cancelled.
     #[error("interrupted")]
     Cancelled,
     /// This build has no such solver.

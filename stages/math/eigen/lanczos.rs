@@ -23,7 +23,7 @@ use super::{CLUSTER, EigenError, End, Watch};
 
 /// The probability that a pair was missed, which a certificate has to stay below.
 const DOUBT: f64 = 1e-12;
-/// Wanted eigenvalues and these many more (relative) are beyond the edge of the filter; where it turns out too far, more.
+/// Wanted eigenvalues and these many more (relative) are beyond the edge of the filter; more where the edge turns out to be too far out.
 const MARGINS: [f64; 4] = [0.4, 0.8, 1.5, 3.0];
 /// Where a filter has risen to no more than this, convergence is slow.
 const FLAT: f64 = 1.3;
@@ -31,7 +31,7 @@ const FLAT: f64 = 1.3;
 const CERTAIN: f64 = 3.0;
 /// A Ritz value above this is that of an eigenvalue beyond the edge.
 const RISEN: f64 = 1.2;
-/// How much a basis grows between two looks at its Ritz values.
+/// How much a basis grows between two checks of its Ritz values.
 const GROWTH: f64 = 1.15;
 /// A block of which less than this is left, in its weakest direction, is orthogonalised again.
 const SHRUNK: f64 = 1e-4;
@@ -104,7 +104,7 @@ struct Search<'a> {
     steps: usize,
     products: usize,
     most_columns: usize,
-    /// Pairs that had converged at the last look.
+    /// Pairs that had converged at the last check.
     seen: usize,
 }
 
@@ -355,7 +355,7 @@ impl<'a> Search<'a> {
         let inverse: Vec<f64> = norms.iter().map(|norm| if *norm > 1e-290 { 1.0 / norm } else { 0.0 }).collect();
         let mut gram = inner(x, x, n);
         gram.iter_mut().enumerate().for_each(|(at, g)| *g *= inverse[at / b] * inverse[at % b]);
-        // It does not fail on a finite matrix of this size; what is not finite has no rank.
+        // It does not fail on a finite matrix of this size; one that is not finite has no rank.
         let (s, v) = symmetric(&gram, b).unwrap_or_else(|_| (vec![0.0; b], vec![0.0; b * b]));
         let strongest = s[b - 1].max(1e-290);
         let (mut back, mut forth) = (vec![0f64; b * b], vec![0f64; b * b]);

@@ -9,7 +9,7 @@
 //! - The space of a repeated eigenvalue has a basis of its own: first by component (larger first, ties by the smallest
 //!   node), then the vectors of λ = 1, then differences of twins by smallest node, then the rest in the basis of
 //!   `canonical::basis`. Solvers complete such a space even where it goes on beyond the last pair asked for.
-//! - λ = 1 of a normalised adjacency has one vector a component, u_S(i) = √rᵢ / √(Σ_{j∈S} rⱼ) for i in component S and 0
+//! - λ = 1 of a normalised adjacency has one vector per component, u_S(i) = √rᵢ / √(Σ_{j∈S} rⱼ) for i in component S and 0
 //!   elsewhere, where rᵢ counts the entries of row i (degree, plus one with self-loops). It is written down, not computed.
 //! - Sign: the first entry whose magnitude is within 1e-6 (relative) of its vector's largest is positive.
 
@@ -24,6 +24,8 @@ mod reduce;
 mod tests;
 
 use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::csr::Csr;
 pub(super) use canonical::is_negative;
@@ -44,25 +46,27 @@ const SMALL: usize = 1000;
 /// Parts up to this size are decomposed as a whole if the cut would split an eigenvalue that is repeated very often.
 const RESCUE: usize = 5000;
 
-/// What decomposes a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What computes the eigenpairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Solver {
-    /// Dense or Lanczos, whichever is faster for the size of a part.
+    /// Dense for small parts and for most of the pairs of a part, Lanczos otherwise.
+    #[default]
     Auto,
-    /// faer, all pairs of a part.
+    /// The dense solver of faer for every part of the graph.
     Dense,
-    /// Filtered block Lanczos for the ends; parts that are too small for it are dense.
+    /// Block Lanczos on a Chebyshev filter; parts that are too small for it are dense.
     Lanczos,
-    /// LAPACK's `syev`, all pairs of a part, with the feature `lapack`.
+    /// LAPACK's `syev`, in builds with the feature `lapack`; its bytes may depend on the threads of its BLAS.
     Lapack,
 }
 
 /// What to find.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Pairs a side; clipped at ⌊n/2⌋.
+    /// Pairs per side; clipped at ⌊n/2⌋.
     pub k: usize,
-    /// With what.
+    /// The solver.
     pub solver: Solver,
     /// The largest ‖Au − λu‖₂.
     pub tolerance: f64,
@@ -75,7 +79,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// `k` pairs a side, and the rest as it is by default.
+    /// `k` pairs per side, and the rest as it is by default.
     pub fn new(k: usize, solver: Solver) -> Self {
         Self { k, solver, tolerance: 1e-6, memory: 4 << 30, products: 2_000_000, most_rows: 20_000 }
     }
@@ -108,13 +112,13 @@ impl End {
     }
 }
 
-/// Whoever waits for a solver. Every method may be called from several threads.
+/// What the caller of a solver sees and decides while it runs. Every method may be called from several threads.
 pub trait Watch: Sync {
-    /// Returns whether to give up.
+    /// Returns whether to stop.
     fn cancelled(&self) -> bool {
         false
     }
-    /// Hears how many of the pairs of an end that have to be computed have converged.
+    /// Is told how many of the pairs that an end has to compute have converged.
     fn converged(&self, _end: End, _pairs: usize, _of: usize) {}
     /// Returns what was recorded for a step of an end by a solver that was stopped.
     fn recall(&self, _end: End, _step: usize) -> Option<Vec<f64>> {
@@ -124,7 +128,7 @@ pub trait Watch: Sync {
     fn record(&self, _end: End, _step: usize, _parts: &[&[f64]]) {}
 }
 
-/// Nobody waits.
+/// A caller that only waits for the result.
 pub struct Unwatched;
 
 impl Watch for Unwatched {}
@@ -174,7 +178,7 @@ pub fn ends(a: &Csr, request: &Request, watch: &dyn Watch) -> Result<Ends, Eigen
     // once (Perron and Frobenius).
     let positive = a.values.iter().all(|value| *value >= 0.0);
     let units: Vec<Option<Vec<f64>>> = parts.iter().map(|part| unit(a, part).filter(|_| positive)).collect();
-    // Where every part has the eigenvalue 1, one pair a part stands before all others.
+    // Where every part has the eigenvalue 1, one pair per part stands before all others.
     let low = if units.iter().all(Option::is_some) { (k + 1).saturating_sub(parts.len()).max(1) } else { k };
     let mut work = Work { low, high: k, request, watch, effort: Effort::default() };
     let mut solved = Vec::with_capacity(parts.len());
@@ -350,7 +354,7 @@ impl Work<'_> {
         let known = unit.unwrap_or_default();
         let (top, bottom) = rayon::join(|| find(End::Low, low, known), || find(End::High, high, &[]));
         let (top, mut bottom) = (top?, bottom?);
-        // One eigenvalue that is repeated from one end to the other: neither can complete it for itself.
+        // One eigenvalue that is repeated from one end to the other: neither end can complete it alone.
         if let (Some(top), Some(bottom)) = (top.values.last(), bottom.values.last())
             && top - bottom <= CLUSTER
         {
@@ -375,7 +379,7 @@ impl Work<'_> {
 
 /// All pairs of a part.
 ///
-/// Where the vector u of λ = 1 is known, A − 3uuᵀ is decomposed: it has the same pairs, but −2 in place of 1, so that others
+/// Where the vector u of λ = 1 is known, A − 3uuᵀ is decomposed: it has the same pairs, but −2 instead of 1, so that others
 /// near to 1 are not mixed with it.
 fn whole(part: &Part, unit: Option<&[f64]>, solver: Solver) -> Result<Solved, EigenError> {
     let rows = part.matrix.n();

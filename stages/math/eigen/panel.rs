@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::super::csr::Csr;
 
-/// Vectors of a panel: two cache lines a row.
+/// Vectors of a panel: two cache lines per row.
 pub(super) const WIDTH: usize = 16;
 /// Entries of the matrix that make a task.
 const TASK: usize = 1 << 15;

@@ -2,7 +2,7 @@
 //!
 //! - **Twins.** Nodes i and j whose rows agree outside the columns i and j, with equal diagonal entries a and the entry c
 //!   between them (in a graph: the same neighbours, apart from each other), have the eigenvector eᵢ − eⱼ with eigenvalue
-//!   a − c. A group of t twins gives t − 1 such pairs for nothing; every other eigenvector is constant on the group, so that
+//!   a − c. A group of t twins gives t − 1 such pairs at no cost; every other eigenvector is constant on the group, so that
 //!   the group can be one node of a smaller symmetric matrix, the quotient: with P: n × groups the matrix whose columns are
 //!   the normalised indicators of the groups, B = PᵀAP, and a pair (λ, y) of B is the pair (λ, Py) of A.
 //! - **Components.** The spectrum of a disconnected graph is the union of the spectra of its components.
@@ -12,9 +12,9 @@
 
 use super::super::csr::Csr;
 
-/// Twins: nodes that an automorphism of the matrix exchanges.
+/// A group of twins: nodes that an automorphism of the matrix exchanges.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Twins {
+pub(super) struct TwinGroup {
     /// The eigenvalue of their differences.
     pub value: f64,
     /// The nodes, ascending.
@@ -29,7 +29,7 @@ pub(super) struct Part {
     /// For every row of it the nodes that it stands for, ascending.
     pub groups: Vec<Vec<u32>>,
     /// Twins among its nodes, by their smallest node.
-    pub twins: Vec<Twins>,
+    pub twins: Vec<TwinGroup>,
 }
 
 impl Part {
@@ -47,7 +47,7 @@ impl Part {
     }
 }
 
-impl Twins {
+impl TwinGroup {
     /// Returns how many eigenvectors they give.
     pub fn pairs(&self) -> usize {
         self.members.len() - 1
@@ -123,7 +123,7 @@ fn neighbours(a: &Csr, i: u32, kind: Kind) -> impl Iterator<Item = u32> {
     before.iter().copied().chain(own).chain(after.iter().copied().filter(move |c| *c != i))
 }
 
-/// Nodes without neighbours are parts of their own, and nobody's twins.
+/// Nodes without neighbours are parts of their own, and have no twins.
 fn are_twins(a: &Csr, i: u32, j: u32, kind: Kind) -> bool {
     let others = |i: u32, j: u32| {
         let (columns, values) = a.row(i as usize);
@@ -187,7 +187,7 @@ fn part(a: &Csr, groups: &[Vec<u32>], group_of: &[u32], component: &[u32]) -> Pa
         }
         indptr.push(indices.len() as u64);
         if group.len() > 1 {
-            twins.push(Twins { value: own - between, members: group.clone() });
+            twins.push(TwinGroup { value: own - between, members: group.clone() });
         }
     }
     let matrix = Csr::new(component.len(), indptr, indices, values).unwrap_or_default();

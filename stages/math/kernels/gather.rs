@@ -1,16 +1,13 @@
 //! Sums of weighted rows: what a sparse matrix does to a dense one.
 //!
 //! A [`Rows`] lists for every row of the result which rows of a dense matrix it takes; the weights stand apart, because a
-//! pass brings weights of its own (a dropout mask on top). Rows of the dense matrices are [padded](super::padded).
+//! pass uses weights of its own (after dropout). Rows of the dense matrices are [padded](super::padded).
 
 use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::simd::Vector;
-
-/// Registers of a row that are summed at once.
-const WIDE: usize = 4;
+use super::simd::{ByRegisters, Vector, by_registers};
 
 /// Which rows of a dense matrix make a row of the result.
 #[derive(Clone, Copy)]
@@ -74,20 +71,12 @@ impl<T: Vector, const P: usize> WithSimd for Sums<'_, T, P> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let registers = T::cut::<S>(&self.x[..self.width.min(self.x.len())]).len();
-        for (i, row) in self.rows.clone().enumerate() {
-            let mut first = 0;
-            while first + WIDE <= registers {
-                self.part::<S, WIDE>(simd, i, row, first);
-                first += WIDE;
-            }
-            for first in first..registers {
-                self.part::<S, 1>(simd, i, row, first);
-            }
-        }
+        let rows = self.rows.clone();
+        by_registers(&mut self, simd, rows, registers);
     }
 }
 
-impl<T: Vector, const P: usize> Sums<'_, T, P> {
+impl<T: Vector, const P: usize> ByRegisters for Sums<'_, T, P> {
     #[inline(always)]
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
         let mut sums = [[T::splat(simd, T::default()); N]; P];
@@ -122,20 +111,12 @@ impl<T: Vector> WithSimd for SumOf<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let registers = T::cut::<S>(&self.out[..self.width.min(self.out.len())]).len();
-        for (i, row) in self.rows.clone().enumerate() {
-            let mut first = 0;
-            while first + WIDE <= registers {
-                self.part::<S, WIDE>(simd, i, row, first);
-                first += WIDE;
-            }
-            for first in first..registers {
-                self.part::<S, 1>(simd, i, row, first);
-            }
-        }
+        let rows = self.rows.clone();
+        by_registers(&mut self, simd, rows, registers);
     }
 }
 
-impl<T: Vector> SumOf<'_, T> {
+impl<T: Vector> ByRegisters for SumOf<'_, T> {
     #[inline(always)]
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
         let mut sums = [T::splat(simd, T::default()); N];
@@ -168,22 +149,14 @@ impl<T: Vector> WithSimd for Scatter<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let registers = T::cut::<S>(&self.out[..self.width.min(self.out.len())]).len();
-        for row in self.rows.clone() {
-            let mut first = 0;
-            while first + WIDE <= registers {
-                self.part::<S, WIDE>(simd, row, first);
-                first += WIDE;
-            }
-            for first in first..registers {
-                self.part::<S, 1>(simd, row, first);
-            }
-        }
+        let rows = self.rows.clone();
+        by_registers(&mut self, simd, rows, registers);
     }
 }
 
-impl<T: Vector> Scatter<'_, T> {
+impl<T: Vector> ByRegisters for Scatter<'_, T> {
     #[inline(always)]
-    fn part<S: Simd, const N: usize>(&mut self, simd: S, row: usize, first: usize) {
+    fn part<S: Simd, const N: usize>(&mut self, simd: S, _: usize, row: usize, first: usize) {
         let mut x = [T::splat(simd, T::default()); N];
         x.copy_from_slice(&T::cut::<S>(&self.x[row * self.width..(row + 1) * self.width])[first..first + N]);
         for e in self.pattern.entries(row) {
@@ -203,7 +176,7 @@ mod tests {
     use crate::math::kernels::{pad_rows, padded};
     use crate::math::random::Stream;
     use crate::math::sparse_product::TwoSided;
-    use crate::math::sparse_product::tests::random;
+    use crate::math::testing::random;
 
     fn numbers<T: Vector>(count: usize, seed: u64) -> Vec<T> {
         let mut stream = Stream::new(seed, &["test", "gather"]);

@@ -9,14 +9,12 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::simd::Vector;
+use super::simd::{ByRegisters, Vector, by_registers};
 use crate::math::csr::Csr;
 use crate::math::real::Real;
 
 /// Entries and rows of the matrix that make a task.
 const TASK: usize = 1 << 12;
-/// Registers of a row that are summed at once.
-const WIDE: usize = 4;
 
 /// Which polynomials are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,20 +190,12 @@ impl<T: Vector> WithSimd for Piece<'_, T> {
             dots.fill(T::default());
         }
         let registers = T::cut::<S>(&self.hop[..self.width.min(self.hop.len())]).len();
-        for (i, row) in self.rows.clone().enumerate() {
-            let mut first = 0;
-            while first + WIDE <= registers {
-                self.part::<S, WIDE>(simd, i, row, first);
-                first += WIDE;
-            }
-            for first in first..registers {
-                self.part::<S, 1>(simd, i, row, first);
-            }
-        }
+        let rows = self.rows.clone();
+        by_registers(&mut self, simd, rows, registers);
     }
 }
 
-impl<T: Vector> Piece<'_, T> {
+impl<T: Vector> ByRegisters for Piece<'_, T> {
     #[inline(always)]
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
         let (columns, values) = (first..first + N, i * self.width..(i + 1) * self.width);
@@ -245,159 +235,4 @@ impl<T: Vector> Piece<'_, T> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::math::kernels::{pad_rows, padded, unpad_rows};
-    use crate::math::random::Stream;
-
-    /// A random symmetric matrix with about 2 · `per_row` entries a row, whose hops do not grow.
-    pub(crate) fn symmetric(n: usize, per_row: usize, seed: u64) -> Csr {
-        let mut stream = Stream::new(seed, &["test", "symmetric"]);
-        let mut entries = BTreeMap::new();
-        for i in 0..n {
-            for _ in 0..per_row {
-                let (j, v) = (stream.below(n as u64) as usize, stream.symmetric(1.0 / per_row as f64));
-                entries.insert((i, j), v);
-                entries.insert((j, i), v);
-            }
-        }
-        let mut indptr = vec![0; n + 1];
-        entries.keys().for_each(|(i, _)| indptr[i + 1] += 1);
-        (0..n).for_each(|i| indptr[i + 1] += indptr[i]);
-        let indices = entries.keys().map(|(_, j)| *j as u32).collect();
-        Csr::new(n, indptr, indices, entries.into_values().collect()).unwrap()
-    }
-
-    fn numbers(count: usize, seed: u64) -> Vec<f64> {
-        let mut stream = Stream::new(seed, &["test", "hops"]);
-        (0..count).map(|_| stream.symmetric(1.0)).collect()
-    }
-
-    fn single(values: &[f64]) -> Vec<f32> {
-        values.iter().map(|x| *x as f32).collect()
-    }
-
-    fn wide<T: Vector>(rows: &[T], columns: usize) -> Vec<T> {
-        let mut out = vec![T::default(); rows.len() / columns * padded(columns)];
-        pad_rows(rows, columns, &mut out);
-        out
-    }
-
-    fn narrow<T: Vector>(rows: &[T], columns: usize) -> Vec<T> {
-        let mut out = vec![T::default(); rows.len() / padded(columns) * columns];
-        unpad_rows(rows, columns, &mut out);
-        out
-    }
-
-    fn plain_product(matrix: &Csr, z: &[f64], columns: usize) -> Vec<f64> {
-        let mut out = vec![0.0; z.len()];
-        for i in 0..matrix.n() {
-            let (js, vs) = matrix.row(i);
-            for (j, v) in js.iter().zip(vs) {
-                (0..columns).for_each(|c| out[i * columns + c] += v * z[*j as usize * columns + c]);
-            }
-        }
-        out
-    }
-
-    /// p_k(S)·Z for k = 0..=order by plain loops.
-    fn plain_hops(matrix: &Csr, basis: Basis, order: usize, z: &[f64], columns: usize) -> Vec<Vec<f64>> {
-        let mut hops = vec![z.to_vec()];
-        for k in 1..=order {
-            let mut next = plain_product(matrix, &hops[k - 1], columns);
-            if basis == Basis::Chebyshev && k > 1 {
-                next.iter_mut().zip(&hops[k - 2]).for_each(|(x, before)| *x = 2.0 * *x - before);
-            }
-            hops.push(next);
-        }
-        hops
-    }
-
-    fn close(a: &[f64], b: &[f64], tolerance: f64) -> bool {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < tolerance)
-    }
-
-    #[test]
-    fn a_product_equals_the_plain_sum_for_every_width() {
-        for n in [1, 37] {
-            let matrix = symmetric(n, 3, 7);
-            let propagator = Propagator::new(matrix.clone());
-            for columns in [1, 2, 5, 7, 8, 15, 16, 17, 21, 40, 64, 70, 130] {
-                let z = numbers(n * columns, 1);
-                let mut out = vec![7.0; n * padded(columns)];
-                propagator.product(&wide(&z, columns), padded(columns), &mut out);
-                assert!(close(&narrow(&out, columns), &plain_product(&matrix, &z, columns), 1e-13), "{columns}");
-            }
-        }
-    }
-
-    #[test]
-    fn polynomials_and_their_dots_equal_plain_sums_in_either_basis() {
-        let n = 53;
-        let matrix = symmetric(n, 3, 8);
-        let propagator = Propagator::new(matrix.clone());
-        for basis in [Basis::Powers, Basis::Chebyshev] {
-            for (order, columns) in [(0, 3), (1, 1), (2, 16), (5, 7), (9, 70)] {
-                let (z, against) = (numbers(n * columns, 1), numbers(n * columns, 2));
-                let (c, width) = (numbers((order + 1) * columns, 3), padded(columns));
-                let hops = plain_hops(&matrix, basis, order, &z, columns);
-                let mut expected = vec![0.0; z.len()];
-                for (k, hop) in hops.iter().enumerate() {
-                    let row = c[k * columns..(k + 1) * columns].iter().cycle();
-                    expected.iter_mut().zip(hop).zip(row).for_each(|((sum, x), c)| *sum += c * x);
-                }
-                let (c, z) = (wide(&c, columns), wide(&z, columns));
-                let (sum, dots) = propagator.polynomial_against(basis, &c, &z, &wide(&against, columns), width);
-                assert_eq!(sum, propagator.polynomial(basis, &c, &z, width));
-                assert!(close(&narrow(&sum, columns), &expected, 1e-12), "{basis:?}, order {order}");
-                for (k, hop) in hops.iter().enumerate() {
-                    for column in 0..columns {
-                        let of = |x: &[f64]| x.iter().skip(column).step_by(columns).copied().collect::<Vec<_>>();
-                        let dot: f64 = of(hop).iter().zip(of(&against)).map(|(a, b)| a * b).sum();
-                        assert!((dots[k * width + column] - dot).abs() < 1e-12);
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn threads_and_other_columns_change_no_byte_and_single_precision_is_near() {
-        let (n, columns, order) = (1500, 20, 4);
-        let propagator = Propagator::new(symmetric(n, 5, 9));
-        assert!(propagator.tasks.len() > 3, "enough work for several tasks");
-        let (z, against, c) = (numbers(n * columns, 1), numbers(n * columns, 2), numbers((order + 1) * columns, 3));
-        let run = |[z, against, c]: [&[f64]; 3], columns: usize, threads: usize| {
-            let [z, against, c] = [z, against, c].map(|x| wide(&single(x), columns));
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let width = padded(columns);
-            let (sum, dots) = pool.install(|| propagator.polynomial_against(Basis::Chebyshev, &c, &z, &against, width));
-            (narrow(&sum, columns), narrow(&dots, columns))
-        };
-        let together = run([&z, &against, &c], columns, 1);
-        for threads in [2, 3] {
-            assert!(run([&z, &against, &c], columns, threads) == together);
-        }
-        for column in [0, 7, 19] {
-            let of = |x: &[f64]| x.iter().skip(column).step_by(columns).copied().collect::<Vec<_>>();
-            let alone = run([&of(&z), &of(&against), &of(&c)], 1, 1);
-            let in_company: Vec<f32> = together.0.iter().skip(column).step_by(columns).copied().collect();
-            assert!(alone.0 == in_company && alone.1 == of(&together.1));
-        }
-        let exact = propagator.polynomial(Basis::Chebyshev, &wide(&c, columns), &wide(&z, columns), padded(columns));
-        let near: Vec<f64> = together.0.iter().map(|x| f64::from(*x)).collect();
-        assert!(close(&near, &narrow(&exact, columns), 1e-5));
-    }
-
-    #[test]
-    fn the_first_loop_is_found() {
-        let matrix = |entries: [(u32, f64); 3]| {
-            let indptr = (0..=3).collect();
-            Csr::new(3, indptr, entries.map(|e| e.0).to_vec(), entries.map(|e| e.1).to_vec()).unwrap()
-        };
-        assert_eq!(Propagator::new(matrix([(1, 1.0), (0, 1.0), (2, 0.5)])).first_loop(), Some(2));
-        assert_eq!(Propagator::new(matrix([(1, 1.0), (0, 1.0), (2, 0.0)])).first_loop(), None, "a stored zero is none");
-    }
-}
+pub(crate) mod tests;

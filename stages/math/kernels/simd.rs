@@ -2,7 +2,9 @@
 //!
 //! Kernels are written once for both types: single precision trains, double precision checks gradients. All of them sum
 //! in an order that follows from the data alone, one entry of a result in one register lane, so the width of the
-//! registers, the number of threads and the company of other columns change no byte.
+//! registers, the number of threads and the other columns change no byte.
+
+use std::ops::Range;
 
 use bytemuck::Pod;
 use pulp::Simd;
@@ -54,8 +56,8 @@ pub fn unpad_rows<T: Copy>(rows: &[T], columns: usize, out: &mut [T]) {
 
 /// Copies the first `columns` values of `rows` rows; rows start every `from_stride` and every `to_stride` values.
 ///
-/// A few values are copied as one block of fixed size, which takes an instruction or two: what is too much of a row is
-/// overwritten by the next. Rows of `to` must therefore be copied in order, and lie within it.
+/// A few values are copied as one block of fixed size, which takes an instruction or two: values beyond the end of a
+/// row are overwritten by the next row. Rows of `to` must therefore be copied in order, and lie within it.
 pub fn copy_strided<T: Copy>(
     from: &[T],
     from_stride: usize,
@@ -78,7 +80,7 @@ fn copy_exact<T: Copy>(
     to: &mut [T],
     to_stride: usize,
     columns: usize,
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
 ) {
     for row in rows {
         let (f, t) = (row * from_stride, row * to_stride);
@@ -108,7 +110,7 @@ fn copy_blocks<T: Copy, const N: usize>(
 
 /// A float type with its registers.
 pub trait Vector: Real + Pod {
-    /// A register full.
+    /// A full register.
     type Of<S: Simd>: Copy + Pod;
     /// The same value everywhere.
     fn splat<S: Simd>(simd: S, value: Self) -> Self::Of<S>;
@@ -146,6 +148,30 @@ macro_rules! vector {
 
 vector!(f32, f32s, splat_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s);
 vector!(f64, f64s, splat_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s);
+
+/// Registers of a row that are summed at once.
+const WIDE: usize = 4;
+
+/// A product that treats a row `N` registers at a time. Implementations are always inlined, as is [`by_registers`].
+pub(super) trait ByRegisters {
+    /// Computes registers `first..first + N` of `row`, the `i`-th of the rows in work.
+    fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize);
+}
+
+/// Visits `rows` of `registers` each, [`WIDE`] registers at a time, then the rest one by one.
+#[inline(always)]
+pub(super) fn by_registers<S: Simd>(of: &mut impl ByRegisters, simd: S, rows: Range<usize>, registers: usize) {
+    for (i, row) in rows.enumerate() {
+        let mut first = 0;
+        while first + WIDE <= registers {
+            of.part::<S, WIDE>(simd, i, row, first);
+            first += WIDE;
+        }
+        for first in first..registers {
+            of.part::<S, 1>(simd, i, row, first);
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,16 +1,16 @@
-//! Hidden units: ReLU forward and backward, compiled for the widest registers there are. A branch for every unit would be
-//! wrong half of the time.
+//! Hidden units: ReLU forward and backward, compiled for the widest registers there are. A branch per unit would be
+//! mispredicted half of the time.
 
 use pulp::{Arch, Simd, WithSimd};
 
 use super::simd::Vector;
 
-/// units ← max(units + bias, 0), for rows as long as the bias. What is not a number stays so, or nobody would notice.
+/// units ← max(units + bias, 0), for rows as long as the bias. NaN stays NaN, so that it is noticed.
 pub fn rectify_rows<T: Vector>(units: &mut [T], bias: &[T]) {
     Arch::new().dispatch(RectifyRows { units, bias });
 }
 
-/// out ← max(x, 0); what is not a number stays so.
+/// out ← max(x, 0); NaN stays NaN.
 pub fn rectify<T: Vector>(x: &[T], out: &mut [T]) {
     Arch::new().dispatch(Rectify { x, out });
 }

@@ -3,13 +3,14 @@
 //! Row i holds entries `indptr[i]` to `indptr[i + 1]`; entry e stands in column `indices[e]` and has value `data[e]`.
 //! Columns need not be sorted.
 
-use super::{Expected, Misfit, Npz, Numbers};
+use super::{Expected, Npz, Numbers};
 use crate::contract::{Job, StageError};
 use crate::kinds::Features;
-use crate::math::csr::Csr;
+use crate::math::csr::RowBuilder;
+use crate::reading::number::BadValue;
 
 /// Sparse rows as stored.
-pub struct Stored {
+pub struct StoredRows {
     prefix: &'static str,
     /// Number of rows.
     pub rows: usize,
@@ -20,7 +21,7 @@ pub struct Stored {
     values: Option<Vec<f32>>,
 }
 
-impl Stored {
+impl StoredRows {
     /// Reads the members whose names begin with `prefix`. Without a member `data` every entry counts as 1.
     ///
     /// # Errors
@@ -45,22 +46,17 @@ impl Stored {
     /// # Errors
     /// When a row has two entries in a column.
     pub fn features(&self, file: &Npz) -> Result<Features, StageError> {
-        let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
-        let mut row = Vec::new();
+        let (mut rows, mut row) = (RowBuilder::default(), Vec::new());
         for (node, ends) in self.indptr.windows(2).enumerate() {
             row.clear();
             row.extend(self.row(ends));
-            row.sort_unstable_by_key(|(column, _)| *column);
-            if let Some(twice) = row.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                let what = format!("node {node} has feature {} twice, expected one value a feature", twice[0].0);
-                return Err(file.error(&format!("{}indices", self.prefix), what));
-            }
-            indices.extend(row.iter().map(|(column, _)| *column));
-            values.extend(row.iter().map(|(_, value)| *value));
-            indptr.push(indices.len() as u64);
+            rows.add(&mut row).map_err(|feature| {
+                let what = format!("node {node} has feature {feature} twice, expected one value per feature");
+                file.error(&format!("{}indices", self.prefix), what)
+            })?;
         }
-        let csr = Csr::rectangular(self.rows, self.cols, indptr, indices, values);
-        csr.map(Features::Sparse).ok_or_else(|| file.error(&format!("{}indptr", self.prefix), "is no sparse matrix"))
+        let csr = rows.finish(self.cols).map(Features::Sparse);
+        csr.ok_or_else(|| file.error(&format!("{}indptr", self.prefix), "is not a sparse matrix"))
     }
 
     fn row<'s>(&'s self, ends: &[usize]) -> impl Iterator<Item = (u32, f32)> + use<'s> {
@@ -76,7 +72,7 @@ fn shape(file: &mut Npz, prefix: &str, most_cols: u32) -> Result<(usize, usize),
     let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
     let shape = file.read(&expected, |at, _, number| {
         let (word, most) = if at == 0 { ("rows", u32::MAX) } else { ("columns", most_cols) };
-        number.below(most).filter(|n| *n > 0).map(|n| n as usize).ok_or_else(|| Misfit {
+        number.below(most).filter(|n| *n > 0).map(|n| n as usize).ok_or_else(|| BadValue {
             at: format!("number {at}"),
             what: format!("has {number} {word}, expected 1 to {}", most - 1),
         })
@@ -91,7 +87,7 @@ fn indptr(file: &mut Npz, prefix: &str, rows: usize, job: &Job) -> Result<Vec<us
     let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
     let starts = file.read_watched(&expected, job, |at, _, number| {
         let start = number.below(u32::MAX).filter(|n| if at == 0 { *n == 0 } else { *n >= before });
-        before = start.ok_or_else(|| Misfit {
+        before = start.ok_or_else(|| BadValue {
             at: format!("number {at}"),
             what: if at == 0 {
                 format!("the first row starts at {number}, expected 0")
@@ -110,7 +106,7 @@ fn indices(file: &mut Npz, prefix: &str, cols: usize, entries: usize, job: &Job)
     let bound = u32::try_from(cols).unwrap_or(u32::MAX);
     let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
     let indices = file.read_watched(&expected, job, |at, _, number| {
-        number.below(bound).ok_or_else(|| Misfit {
+        number.below(bound).ok_or_else(|| BadValue {
             at: format!("entry {at}"),
             what: format!("column {number} is outside the matrix, expected 0 to {}", bound - 1),
         })
@@ -126,7 +122,7 @@ fn values(file: &mut Npz, prefix: &str, entries: usize, job: &Job) -> Result<Opt
     let dims = [("entries", Some(entries))];
     let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Real };
     let values = file.read_watched(&expected, job, |at, _, number| {
-        number.finite().ok_or_else(|| Misfit {
+        number.finite().ok_or_else(|| BadValue {
             at: format!("entry {at}"),
             what: format!("`{number}` is not a finite 32-bit number"),
         })

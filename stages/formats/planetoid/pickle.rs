@@ -17,11 +17,12 @@ pub(crate) mod tests;
 use std::io::Read;
 use std::path::Path;
 
-use self::machine::{Array as Stored, Endian, Machine, Object, Scalar, Value};
-use super::npz::{Array, Misfit, Number};
-use super::source;
+use self::machine::{Array as PickledArray, Endian, Machine, Object, Scalar, Value};
 use crate::contract::StageError;
-use crate::math::csr::Csr;
+use crate::math::csr::{Csr, RowBuilder};
+use crate::reading::npz::Array;
+use crate::reading::number::{BadValue, Number};
+use crate::reading::source;
 
 /// The largest file that is read.
 const FILE_LIMIT: u64 = 1 << 30;
@@ -42,7 +43,7 @@ pub fn sparse(path: &Path) -> Result<Csr<f32>, StageError> {
 /// When the file is not such a pickle, or `convert` refuses.
 pub fn array<T>(
     path: &Path,
-    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
+    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Array<T>, StageError> {
     read(path, |bytes| array_from(bytes, convert))
 }
@@ -55,7 +56,7 @@ pub fn lists(path: &Path) -> Result<Vec<(i32, Vec<i32>)>, StageError> {
     read(path, lists_from)
 }
 
-fn read<T>(path: &Path, from: impl FnOnce(&[u8]) -> Result<T, Misfit>) -> Result<T, StageError> {
+fn read<T>(path: &Path, from: impl FnOnce(&[u8]) -> Result<T, BadValue>) -> Result<T, StageError> {
     let place = path.display();
     let mut bytes = Vec::new();
     let file = source::open(path)?;
@@ -75,7 +76,7 @@ fn read<T>(path: &Path, from: impl FnOnce(&[u8]) -> Result<T, Misfit>) -> Result
 }
 
 /// Runs the pickle and returns the number of the object that it holds.
-fn root(machine: &mut Machine) -> Result<usize, Misfit> {
+fn root(machine: &mut Machine) -> Result<usize, BadValue> {
     match machine.run()? {
         Value::Object(id) => Ok(id),
         _ => Err(whole("holds a single value, expected a matrix, an array or a dictionary of lists")),
@@ -83,15 +84,15 @@ fn root(machine: &mut Machine) -> Result<usize, Misfit> {
 }
 
 /// A problem with the file as a whole.
-fn whole(what: impl Into<String>) -> Misfit {
-    Misfit { at: String::new(), what: what.into() }
+fn whole(what: impl Into<String>) -> BadValue {
+    BadValue { at: String::new(), what: what.into() }
 }
 
-fn unexpected(machine: &Machine, id: usize, expected: &str) -> Misfit {
+fn unexpected(machine: &Machine, id: usize, expected: &str) -> BadValue {
     whole(format!("holds {}, expected {expected}", machine.object(id).map_or("nothing", Object::about)))
 }
 
-fn sparse_from(bytes: &[u8]) -> Result<Csr<f32>, Misfit> {
+fn sparse_from(bytes: &[u8]) -> Result<Csr<f32>, BadValue> {
     let mut machine = Machine::new(bytes);
     let id = root(&mut machine)?;
     let Some(Object::Sparse(Some(parts))) = machine.object(id) else {
@@ -111,9 +112,9 @@ fn sparse_from(bytes: &[u8]) -> Result<Csr<f32>, Misfit> {
     })?;
     let indices = decode(part(parts.indices, "indices")?, |at, _, column| {
         let index = if let Number::Whole(c) = column { u32::try_from(c).ok() } else { None };
-        index.filter(|c| (*c as usize) < cols).ok_or_else(|| Misfit {
+        index.filter(|c| (*c as usize) < cols).ok_or_else(|| BadValue {
             at: format!("entry {at}"),
-            what: format!("column {} does not exist, expected 0 to {}", shown(column), cols.saturating_sub(1)),
+            what: format!("column {column} does not exist, expected 0 to {}", cols.saturating_sub(1)),
         })
     })?;
     let values = decode(part(parts.data, "data")?, |at, _, number| finite(at, number))?;
@@ -125,39 +126,30 @@ fn sparse_from(bytes: &[u8]) -> Result<Csr<f32>, Misfit> {
 }
 
 /// Sorts every row by column and leaves zeros out.
-fn assemble(cols: usize, starts: &[usize], columns: &[u32], values: &[f32]) -> Result<Csr<f32>, Misfit> {
+fn assemble(cols: usize, starts: &[usize], columns: &[u32], values: &[f32]) -> Result<Csr<f32>, BadValue> {
     if starts.first() != Some(&0) || starts.last() != Some(&columns.len()) {
         return Err(whole(format!("its rows do not begin at entry 0 and end at entry {}", columns.len())));
     }
-    let (mut indptr, mut indices, mut kept) = (vec![0], Vec::new(), Vec::new());
+    let mut rows = RowBuilder::default();
     for (at, ends) in starts.windows(2).enumerate() {
         let range = ends[0]..ends[1];
         let (Some(columns), Some(values)) = (columns.get(range.clone()), values.get(range)) else {
             return Err(row(at, format!("reaches from entry {} to entry {}", ends[0], ends[1])));
         };
         let mut entries: Vec<(u32, f32)> = columns.iter().copied().zip(values.iter().copied()).collect();
-        entries.sort_by_key(|(column, _)| *column);
-        if let Some(twice) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(row(at, format!("has column {} twice", twice[0].0)));
-        }
-        for (column, value) in entries.into_iter().filter(|(_, value)| *value != 0.0) {
-            indices.push(column);
-            kept.push(value);
-        }
-        indptr.push(indices.len() as u64);
+        rows.add(&mut entries).map_err(|column| row(at, format!("has column {column} twice")))?;
     }
-    let rows = indptr.len() - 1;
-    Csr::rectangular(rows, cols, indptr, indices, kept).ok_or_else(|| whole("its rows do not fit together"))
+    rows.finish(cols).ok_or_else(|| whole("its rows do not fit together"))
 }
 
-fn row(at: usize, what: impl Into<String>) -> Misfit {
-    Misfit { at: format!("row {at}"), what: what.into() }
+fn row(at: usize, what: impl Into<String>) -> BadValue {
+    BadValue { at: format!("row {at}"), what: what.into() }
 }
 
 fn array_from<T>(
     bytes: &[u8],
-    convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
-) -> Result<Array<T>, Misfit> {
+    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
+) -> Result<Array<T>, BadValue> {
     let mut machine = Machine::new(bytes);
     let id = root(&mut machine)?;
     let Some(Object::Array(Some(array))) = machine.object(id) else {
@@ -167,7 +159,7 @@ fn array_from<T>(
     Ok(Array { shape, values: decode(array, convert)? })
 }
 
-fn lists_from(bytes: &[u8]) -> Result<Vec<(i32, Vec<i32>)>, Misfit> {
+fn lists_from(bytes: &[u8]) -> Result<Vec<(i32, Vec<i32>)>, BadValue> {
     let mut machine = Machine::new(bytes);
     let id = root(&mut machine)?;
     let Some(Object::Lists(entries)) = machine.object(id) else {
@@ -175,7 +167,7 @@ fn lists_from(bytes: &[u8]) -> Result<Vec<(i32, Vec<i32>)>, Misfit> {
     };
     let mut entries = entries.clone();
     entries.sort_unstable();
-    let twice = |key: i32, what: &str| Misfit { at: format!("key {key}"), what: what.to_owned() };
+    let twice = |key: i32, what: &str| BadValue { at: format!("key {key}"), what: what.to_owned() };
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         return Err(twice(pair[0].0, "occurs twice"));
     }
@@ -194,9 +186,9 @@ fn lists_from(bytes: &[u8]) -> Result<Vec<(i32, Vec<i32>)>, Misfit> {
 
 /// Decodes all numbers in row-major order.
 fn decode<T>(
-    array: &Stored,
-    mut convert: impl FnMut(usize, usize, Number) -> Result<T, Misfit>,
-) -> Result<Vec<T>, Misfit> {
+    array: &PickledArray,
+    mut convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
+) -> Result<Vec<T>, BadValue> {
     let (rows, cols, size) = (array.rows, array.cols.unwrap_or(1), array.scalar.size());
     let total = array.bytes.len() / size;
     let mut values = Vec::with_capacity(total);
@@ -226,22 +218,9 @@ fn number(scalar: Scalar, endian: Endian, bytes: &[u8]) -> Number {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "features are stored as f32")]
-fn finite(at: usize, number: Number) -> Result<f32, Misfit> {
-    let value = match number {
-        Number::Float(x) => x as f32,
-        Number::Whole(x) => x as f32,
-    };
-    if value.is_finite() {
-        return Ok(value);
-    }
-    Err(Misfit { at: format!("entry {at}"), what: format!("`{}` is not a finite 32-bit number", shown(number)) })
-}
-
-/// Shows a number to a person.
-pub fn shown(number: Number) -> String {
-    match number {
-        Number::Float(x) => x.to_string(),
-        Number::Whole(x) => x.to_string(),
-    }
+fn finite(at: usize, number: Number) -> Result<f32, BadValue> {
+    number.finite().ok_or_else(|| BadValue {
+        at: format!("entry {at}"),
+        what: format!("`{number}` is not a finite 32-bit number"),
+    })
 }

@@ -1,7 +1,7 @@
 //! The stack machine behind a pickle, cut down to what a sparse matrix, an array and a dictionary of lists need.
 //!
 //! A pickle is a program: opcodes push values on a stack, put them into containers, remember them under numbers (the
-//! memo), and call classes. Here a call is a look at a table: it makes an empty object of a known kind, and `BUILD`
+//! memo), and call classes. Here a call is a lookup in a table: it makes an empty object of a known kind, and `BUILD`
 //! fills that object once. Nothing is ever executed, and containers hold only what they hold in those files: a list
 //! whole numbers, the dictionary of lists such lists, a plain dictionary named values.
 //!
@@ -10,11 +10,11 @@
 
 use std::collections::HashMap;
 
-use crate::reading::npz::Misfit;
+use crate::reading::number::BadValue;
 
 /// The most values on the stack, and the most open marks; Python fills containers a thousand entries at a time.
 const MOST_STACKED: usize = 1 << 16;
-/// The most objects, and the most remembered values: a graph has one list a node.
+/// The most objects, and the most remembered values: a graph has one list per node.
 const MOST_OBJECTS: usize = 1 << 23;
 /// The most entries of a tuple; the state of a number type has eight.
 const MOST_IN_TUPLE: usize = 8;
@@ -150,7 +150,7 @@ pub struct Machine<'b> {
     objects: Vec<Object<'b>>,
 }
 
-type Step<T = ()> = Result<T, Misfit>;
+type Step<T = ()> = Result<T, BadValue>;
 
 impl<'b> Machine<'b> {
     /// A machine before its first opcode.
@@ -269,7 +269,7 @@ impl<'b> Machine<'b> {
 
     /// A problem at the current opcode.
     fn refuse<T>(&self, what: impl Into<String>) -> Step<T> {
-        Err(Misfit { at: format!("byte {}", self.op), what: what.into() })
+        Err(BadValue { at: format!("byte {}", self.op), what: what.into() })
     }
 
     fn take(&mut self, length: usize) -> Step<&'b [u8]> {

@@ -106,7 +106,7 @@ pub(crate) fn pickled_lists(entries: &[(i32, &[i32])]) -> Vec<u8> {
     whole_pickle(&body)
 }
 
-fn numbers(bytes: &[u8]) -> Result<Array<f64>, Misfit> {
+fn numbers(bytes: &[u8]) -> Result<Array<f64>, BadValue> {
     array_from(bytes, |_, _, number| match number {
         Number::Float(x) => Ok(x),
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -114,7 +114,7 @@ fn numbers(bytes: &[u8]) -> Result<Array<f64>, Misfit> {
     })
 }
 
-fn message<T>(result: Result<T, Misfit>) -> String {
+fn message<T>(result: Result<T, BadValue>) -> String {
     result.err().map(|m| format!("{}: {}", m.at, m.what)).unwrap()
 }
 
