@@ -197,14 +197,6 @@ fn table(params: &Params, runs: &[Run], published: &Published) -> Result<Table, 
     Ok(table)
 }
 
-/// Reads the file of published values that checked parameters name, if they do, and drops what it holds.
-///
-/// # Errors
-/// [`StageError::Data`] that names file and line.
-pub fn check_reference(params: &serde_json::Map<String, serde_json::Value>) -> Result<(), StageError> {
-    references(&params::from_checked(&serde_json::Value::Object(params.clone()))?).map(drop)
-}
-
 /// The published values to stand beside ours; none where the parameters name no file of them.
 fn references(params: &Params) -> Result<Published, StageError> {
     params.reference.as_ref().map_or_else(|| Ok(Published::new()), |file| published(&file.0, params))

@@ -5,19 +5,23 @@
 //! linear in the number of nodes.
 
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use ppgnn_stages::contract::params::{self, Checked, nearest_help};
 use ppgnn_stages::contract::{Arity, StageDef};
 use serde_json::{Map, Value, json};
 
-use super::graph::{Absence, Edge, Node, NodeId, Plan, key_inputs};
+use super::graph::{Absence, Edge, Node, NodeId, Output, Plan, key_inputs};
 use super::key::{ArtifactKey, KeyInputs, KeyVariant};
+use super::name::NodeName;
 use super::{sharing, tables};
 use crate::pipeline::{
     AbsentData, DATASET_PARAM, DATASET_STAGE, Pipeline, PipelineError, Problems, Setting, Span, StageUse, holds,
 };
+
+/// The record of what was published stands beside it under this name.
+const RECORD: &str = "published";
 
 /// What a plan depends on beside the pipeline.
 pub struct Surroundings<'a> {
@@ -39,21 +43,20 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
     let mut builder = Builder::new(pipeline, around);
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
     for point in &pipeline.sweep.points {
-        let mut made: Vec<Made> = Vec::with_capacity(pipeline.stages.len());
+        let mut planned: Vec<Planned> = Vec::with_capacity(pipeline.stages.len());
         for stage in 0..pipeline.stages.len() {
-            let node = builder.node(stage, point, &made);
-            made.push(node);
+            let node = builder.node(stage, point, &planned);
+            planned.push(node);
         }
-        of_points.push(made);
+        of_points.push(planned);
     }
     builder.check_unused_datasets();
     let nothing_left = builder.nodes.is_empty();
     let unshared = pipeline.sweep.points.len() * pipeline.stages.len() + pipeline.tables.len();
-    let mut tables = Vec::new();
     for table in &pipeline.tables {
-        tables.extend(tables::add(&mut builder, table, &of_points));
+        tables::add(&mut builder, table, &of_points);
     }
-    let Builder { mut problems, nodes, absent, known_data, .. } = builder;
+    let Builder { mut problems, nodes, outputs, absent, known_data, .. } = builder;
     if pipeline.absent == AbsentData::Fail || nothing_left {
         for (absence, span) in &absent {
             problems.add_data(span, absence.what(), Some(absence.remedy()));
@@ -65,7 +68,7 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
         profile: pipeline.profile.clone(),
         device: pipeline.device.clone(),
         nodes,
-        tables,
+        outputs,
         absent: absent.into_iter().map(|(absence, _)| absence).collect(),
         known_data,
         unshared,
@@ -75,15 +78,15 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
 }
 
 /// A node, or why there is none.
-pub(super) type Made = Result<NodeId, Gone>;
+pub(super) type Planned = Result<NodeId, NoNode>;
 
 /// Why there is no node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gone {
+pub(super) enum NoNode {
     /// A problem was reported.
-    Problem,
+    Reported,
     /// Data is not here: a place in [`Builder::absent`].
-    Absent(usize),
+    DataAbsent(usize),
 }
 
 pub(super) struct Builder<'b> {
@@ -92,7 +95,9 @@ pub(super) struct Builder<'b> {
     pub(super) problems: Problems,
     nodes: Vec<Node>,
     by_key: HashMap<ArtifactKey, NodeId>,
-    names: HashSet<String>,
+    names: HashSet<NodeName>,
+    outputs: Vec<Output>,
+    output_names: HashSet<String>,
     used_datasets: HashSet<String>,
     /// Data that is not here, and where it is asked for.
     pub(super) absent: Vec<(Absence, Span)>,
@@ -102,7 +107,7 @@ pub(super) struct Builder<'b> {
     /// For every stage the axes that can reach it, its own or through its inputs.
     pub(super) axes: Vec<Vec<usize>>,
     /// For every stage the nodes made so far, by the values of those axes.
-    made: Vec<HashMap<Vec<usize>, Made>>,
+    made: Vec<HashMap<Vec<usize>, Planned>>,
 }
 
 impl<'b> Builder<'b> {
@@ -119,6 +124,8 @@ impl<'b> Builder<'b> {
             nodes: Vec::new(),
             by_key: HashMap::new(),
             names: HashSet::new(),
+            outputs: Vec::new(),
+            output_names: HashSet::new(),
             used_datasets: HashSet::new(),
             absent: Vec::new(),
             known_data: Vec::new(),
@@ -129,7 +136,7 @@ impl<'b> Builder<'b> {
     }
 
     /// Returns the node of a stage at a point, making it if no earlier point had the same values.
-    fn node(&mut self, stage: usize, point: &[usize], upstream: &[Made]) -> Made {
+    fn node(&mut self, stage: usize, point: &[usize], upstream: &[Planned]) -> Planned {
         let values: Vec<usize> = self.axes[stage].iter().map(|a| point[*a]).collect();
         if let Some(node) = self.made[stage].get(&values) {
             return *node;
@@ -139,11 +146,11 @@ impl<'b> Builder<'b> {
         node
     }
 
-    fn make(&mut self, stage: usize, point: &[usize], upstream: &[Made]) -> Made {
+    fn make(&mut self, stage: usize, point: &[usize], upstream: &[Planned]) -> Planned {
         let pipeline = self.pipeline;
         let used = &pipeline.stages[stage];
-        let written = self.written(stage, point).ok_or(Gone::Problem)?;
-        let checked = self.checked(used, point, written).ok_or(Gone::Problem)?;
+        let written = self.written(stage, point).ok_or(NoNode::Reported)?;
+        let checked = self.checked(used, point, written).ok_or(NoNode::Reported)?;
         let mut inputs = Vec::new();
         for slot in used.def.inputs {
             let wired = used.inputs.iter().find(|(s, _)| s.name == slot.name).map_or(&[][..], |(_, w)| w);
@@ -153,16 +160,26 @@ impl<'b> Builder<'b> {
             }
             if wired.is_empty() && slot.arity == Arity::Optional {
                 self.unwired(used, point, slot.name, &checked);
-                return Err(Gone::Problem);
+                return Err(NoNode::Reported);
             }
             for from in wired {
                 inputs.push(Edge { slot: slot.name, node: upstream[*from]? });
             }
         }
         let tags = self.axes[stage].iter().filter_map(|a| pipeline.sweep.axes[*a].tag(point[*a]));
-        let name = std::iter::once(used.name.name.clone()).chain(tags).collect::<Vec<_>>().join("/");
-        let params = self.with_digests(used, point, &checked)?;
-        let node = self.add(name, used.def, checked, params, inputs);
+        let name = NodeName::new(&used.name.name, tags);
+        let params = self.with_digests(&checked, |builder, name, path, error| {
+            if error.kind() == ErrorKind::NotFound && builder.known_dataset(used, point).is_some() {
+                return builder.absence(used, point, path);
+            }
+            let span = builder.span_of(used, point, name, false);
+            builder.unreadable(&span, path, error)
+        })?;
+        let published_as = name.file_name();
+        let (node, is_new) = self.add(name, used.def, checked, params, inputs);
+        if is_new && !used.def.publishes.is_empty() {
+            self.publish(published_as, node, &used.name.span);
+        }
         if used.def.name == DATASET_STAGE
             && let Some(known) = self.known_dataset(used, point)
             && !self.known_data.iter().any(|(there, _)| *there == node)
@@ -184,15 +201,24 @@ impl<'b> Builder<'b> {
         self.pipeline.datasets.known.get(&self.dataset(used, point)?).cloned()
     }
 
-    /// Adds a node, or finds the one with the same key.
+    /// Notes that files of a node are published under a name.
+    pub(super) fn publish(&mut self, name: String, node: NodeId, span: &Span) {
+        if name == RECORD || !self.output_names.insert(name.clone()) {
+            let help = Some("give the stage or the table another name".into());
+            self.problems.add(span, format!("something else is published as `{name}`"), help);
+        }
+        self.outputs.push(Output { name, node });
+    }
+
+    /// Adds a node, or finds the one with the same key. Returns whether it is new.
     pub(super) fn add(
         &mut self,
-        mut name: String,
+        mut name: NodeName,
         stage: &'static StageDef,
         checked: Checked,
         params: Map<String, Value>,
         inputs: Vec<Edge>,
-    ) -> NodeId {
+    ) -> (NodeId, bool) {
         let around = self.around;
         let profile = if stage.on_device { &around.device_profile } else { &around.profile };
         let ingredients = KeyInputs {
@@ -208,15 +234,15 @@ impl<'b> Builder<'b> {
             if self.nodes[there.0].name != name {
                 self.nodes[there.0].aliases.push(name);
             }
-            return *there;
+            return (*there, false);
         }
         while !self.names.insert(name.clone()) {
-            name.push('~');
+            name.mark();
         }
         let id = NodeId(self.nodes.len());
         self.by_key.insert(key, id);
         self.nodes.push(Node { name, aliases: Vec::new(), stage, params: checked, inputs, ingredients, key });
-        id
+        (id, true)
     }
 
     /// Returns the parameters of a stage at a point, as written: data set, file, axes, `when`, `--set`.
@@ -277,22 +303,27 @@ impl<'b> Builder<'b> {
         of_axes.chain(of_when).chain(&self.pipeline.forced).filter(|s| s.stage == used.name.name)
     }
 
-    fn checked(&mut self, used: &'b StageUse, point: &[usize], mut written: Map<String, Value>) -> Option<Checked> {
-        let mut result = used.def.check(&written);
-        // A relative path starts from the folder of the file that it is written in.
-        if let Ok(checked) = &result
-            && checked.files().any(|(_, path)| path.is_relative())
-        {
-            let files = checked.map_files(|name, path| {
-                let span = self.span_of(used, point, name, false);
-                Ok::<_, std::convert::Infallible>(
-                    self.pipeline.sources.folder(&span).join(path).display().to_string().into(),
-                )
-            });
-            written.extend(files.unwrap_or_default());
-            result = used.def.check(&written);
+    /// Checks parameters. A relative path starts from the folder of the text that it is written in.
+    pub(super) fn check(
+        &self,
+        def: &StageDef,
+        mut written: Map<String, Value>,
+        span_of: impl Fn(&str) -> Span,
+    ) -> Result<Checked, Vec<params::Problem>> {
+        let checked = def.check(&written)?;
+        if checked.files().all(|(_, path)| path.is_absolute()) {
+            return Ok(checked);
         }
-        let found: Vec<params::Problem> = match result {
+        let files = checked.map_files(|name, path| {
+            let path = self.pipeline.sources.folder(&span_of(name)).join(path);
+            Ok::<_, std::convert::Infallible>(path.display().to_string().into())
+        });
+        written.extend(files.unwrap_or_default());
+        def.check(&written)
+    }
+
+    fn checked(&mut self, used: &'b StageUse, point: &[usize], written: Map<String, Value>) -> Option<Checked> {
+        let found = match self.check(used.def, written, |name| self.span_of(used, point, name, false)) {
             Ok(checked) => return Some(checked),
             Err(found) => found,
         };
@@ -319,33 +350,31 @@ impl<'b> Builder<'b> {
         self.problems.add(&span, message, Some(help));
     }
 
-    /// Returns the parameters for the key: a file counts by its content.
-    fn with_digests(
+    /// Returns the parameters for the key: a file counts by its content. `unread` says what a file means that cannot be read.
+    pub(super) fn with_digests(
         &mut self,
-        used: &'b StageUse,
-        point: &[usize],
         checked: &Checked,
-    ) -> Result<Map<String, Value>, Gone> {
+        mut unread: impl FnMut(&mut Self, &str, &Path, &io::Error) -> NoNode,
+    ) -> Result<Map<String, Value>, NoNode> {
+        let around = self.around;
         let mut params = checked.all().clone();
-        let digests = checked.map_files(|name, path| match (self.around.digest)(path) {
+        let digests = checked.map_files(|name, path| match (around.digest)(path) {
             Ok(digest) => Ok(json!({ "blake3": digest })),
-            Err(error) if error.kind() == ErrorKind::NotFound && self.known_dataset(used, point).is_some() => {
-                Err(self.absence(used, point, path))
-            }
-            Err(error) => {
-                let span = self.span_of(used, point, name, false);
-                let help = "a relative path starts from the folder of the file it is written in";
-                let message = format!("cannot read `{}`: {error}", path.display());
-                self.problems.add_data(&span, message, Some(help.into()));
-                Err(Gone::Problem)
-            }
+            Err(error) => Err(unread(self, name, path, &error)),
         });
         params.extend(digests?);
         Ok(params)
     }
 
+    /// Reports a file that cannot be read.
+    pub(super) fn unreadable(&mut self, span: &Span, path: &Path, error: &io::Error) -> NoNode {
+        let help = "a relative path starts from the folder of the file it is written in";
+        self.problems.add_data(span, format!("cannot read `{}`: {error}", path.display()), Some(help.into()));
+        NoNode::Reported
+    }
+
     /// Notes that the data of a known data set is not here.
-    fn absence(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> Gone {
+    fn absence(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> NoNode {
         let (dataset, known) = (self.dataset(used, point), self.known_dataset(used, point));
         let (dataset, known) = (dataset.unwrap_or_default(), known.unwrap_or_default());
         let by_hand = self.pipeline.datasets.by_hand.get(&known).cloned();
@@ -355,7 +384,7 @@ impl<'b> Builder<'b> {
             self.absent.push((absence, span));
             self.absent.len() - 1
         });
-        Gone::Absent(at)
+        NoNode::DataAbsent(at)
     }
 
     /// Finds where a parameter of a stage at a point was written, strongest place first.

@@ -5,10 +5,12 @@ mod canon;
 mod files;
 mod graph;
 mod key;
+mod name;
 mod sharing;
 mod tables;
 
 pub use build::{Surroundings, build};
 pub use files::FileDigests;
-pub use graph::{Absence, Edge, Node, NodeId, Plan, TableNode};
+pub use graph::{Absence, Edge, Node, NodeId, Output, Plan};
 pub use key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};
+pub use name::{NodeName, file_name};

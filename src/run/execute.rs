@@ -264,7 +264,7 @@ impl<'r> Run<'r> {
         let mut behind = 0;
         for (id, node) in self.work.plan.iter().filter(|(id, _)| part[id.0] && states[id.0] == State::Idle) {
             if let Some(entry) = self.work.store.get(&node.key, node.stage.name) {
-                tracing::trace!(node = node.name, id = id.0, "cached behind a cached node");
+                tracing::trace!(node = %node.name, id = id.0, "cached behind a cached node");
                 behind += 1;
                 saved_seconds += entry.manifest.seconds;
             }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::plan::ArtifactKey;
+use crate::plan::{ArtifactKey, NodeName};
 
 use super::event::{Failure, FailureKind};
 
@@ -39,7 +39,7 @@ pub struct RunReport {
 #[serde(rename_all = "kebab-case")]
 pub struct FailedNode {
     /// Its name.
-    pub node: String,
+    pub node: NodeName,
     /// Its key.
     pub key: ArtifactKey,
     /// Why.

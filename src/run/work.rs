@@ -88,7 +88,8 @@ impl Work<'_> {
         if let Some(failure) = changed_file(node) {
             return Ok(Outcome::Failed(failure));
         }
-        let made = Made { node: node.name.clone(), ingredients: node.ingredients.clone(), seconds, threads, measured };
+        let made =
+            Made { node: node.name.to_string(), ingredients: node.ingredients.clone(), seconds, threads, measured };
         let committed = pending.commit(made)?;
         let bytes = committed.entry.manifest.bytes();
         Ok(Outcome::Finished { seconds, bytes, bytes_same: committed.bytes_same })
@@ -136,7 +137,8 @@ impl Work<'_> {
         Place { threads, device }: Place,
         pending: &Pending,
     ) -> Result<Measured, Problem> {
-        let _span = tracing::info_span!("stage", node = node.name, key = %node.key.short(), threads, %device).entered();
+        let _span =
+            tracing::info_span!("stage", node = %node.name, key = %node.key.short(), threads, %device).entered();
         // As much stack as a main thread has: numerical code may recurse.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
         let pool = pool.map_err(|e| Problem::Threads(e.to_string()))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ppgnn::plan::NodeId;
 use ppgnn::store::prune::{Leftover, choose, delete};
-use ppgnn::store::{ArtifactRef, Claim, PublishedRun, PublishedTable, Store, StoreError};
+use ppgnn::store::{ArtifactRef, Claim, PublishedOutput, PublishedRun, Store, StoreError};
 
 use crate::toy::World;
 
@@ -18,8 +18,9 @@ fn publish(world: &World, store: &Store, node: NodeId) {
     let needed = world.plan.ancestors(&[node]);
     let needs = world.plan.iter().filter(|(id, _)| needed[id.0]).map(|(id, _)| artifact(world, id)).collect();
     let key = world.plan.node(node).key;
-    let table = PublishedTable { name: "t".into(), key, needs, files: vec![("t.md".into(), vec![])] };
-    store.publish("toy", None, PublishedRun { tables: vec![table], ..PublishedRun::default() }).unwrap();
+    let files = vec![("t.md".into(), world.artifact(node).join("number"))];
+    let output = PublishedOutput { name: "t".into(), key, needs, files };
+    store.publish("toy", None, PublishedRun { outputs: vec![output], ..PublishedRun::default() }).unwrap();
 }
 
 fn chosen_artifacts(store: &Store) -> Vec<ArtifactRef> {

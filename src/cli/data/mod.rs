@@ -12,7 +12,7 @@ use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
 use super::project::DataArgs;
-use super::{exit, note, print, print_json, run as run_command};
+use super::{exit, note, print, print_json};
 use crate::catalogue::{self, Catalogue, DataFile, FileState, Hold, Manifest};
 
 /// List, fetch, import, verify or describe data sets
