@@ -422,3 +422,6 @@ fn reaching_axes(pipeline: &Pipeline) -> Vec<Vec<usize>> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

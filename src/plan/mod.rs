@@ -8,6 +8,8 @@ mod key;
 mod name;
 mod sharing;
 mod tables;
+#[cfg(test)]
+mod testing;
 
 pub use build::{Surroundings, build};
 pub use files::FileDigests;

@@ -272,3 +272,6 @@ fn cell_params(
     }
     (written, inputs)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::NodeName;
-use crate::run::{Failure, RunReport};
+use crate::run::{NodeFailure, RunReport};
 
 use super::units::duration_text;
 
@@ -38,7 +38,7 @@ pub(super) fn summary(report: &RunReport) -> String {
 }
 
 /// Says why a node failed, a line for each cause.
-pub(super) fn explanation(failure: &Failure) -> String {
+pub(super) fn explanation(failure: &NodeFailure) -> String {
     let indent = " ".repeat(13);
     let mut text = String::new();
     for (i, error) in failure.errors.iter().enumerate() {

@@ -269,7 +269,7 @@ impl EventSink for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Failure, FailureKind, RunReport};
+    use crate::run::{FailureKind, NodeFailure, RunReport};
     use std::sync::Arc;
 
     #[derive(Clone, Default)]
@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn events() -> Vec<Event> {
-        let failure = Failure {
+        let failure = NodeFailure {
             kind: FailureKind::Stage,
             errors: vec!["loss is not a number".into(), "division by zero".into()],
             hint: Some("lower `lr`".into()),

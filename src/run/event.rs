@@ -85,7 +85,7 @@ pub enum Event {
         /// How long it was tried.
         seconds: f64,
         /// Why.
-        failure: Failure,
+        failure: NodeFailure,
     },
     /// A needed node will not be computed because another one failed.
     NodeSkipped {
@@ -122,7 +122,7 @@ pub enum Event {
 /// Why a node failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Failure {
+pub struct NodeFailure {
     /// What to make of it.
     pub kind: FailureKind,
     /// The message, then its causes.
@@ -145,7 +145,7 @@ pub enum FailureKind {
     Store,
 }
 
-impl Failure {
+impl NodeFailure {
     /// Describes an error with its causes.
     pub(super) fn new(kind: FailureKind, error: &dyn std::error::Error, hint: Option<&str>) -> Self {
         let causes = std::iter::successors(Some(error), |e| e.source());

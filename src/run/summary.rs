@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::plan::{ArtifactKey, NodeName};
 
-use super::event::{Failure, FailureKind};
+use super::event::{FailureKind, NodeFailure};
 
 /// What happened in a run. `nodes` is the sum of `cached`, `ran`, `failed`, `skipped` and `absent`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -43,7 +43,7 @@ pub struct FailedNode {
     /// Its key.
     pub key: ArtifactKey,
     /// Why.
-    pub failure: Failure,
+    pub failure: NodeFailure,
 }
 
 impl RunReport {

@@ -34,7 +34,7 @@ pub use disk::{Entry, Integrity, Opened, Store};
 pub use error::StoreError;
 pub(crate) use error::{hint_for, stops_everything};
 pub use layout::ArtifactRef;
-pub use manifest::{FileRecord, Made, Manifest};
+pub use manifest::{FileRecord, Manifest, Provenance};
 pub use pending::{Committed, Pending};
 pub use publish::{OutputRecord, Published, PublishedFile, PublishedOutput, PublishedRun};
 pub use resume::ResumePoint;

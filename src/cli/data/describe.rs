@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
             "warnings": warnings,
         }))?;
     } else {
-        print(&text(&args.name, manifest.as_ref(), &description, &spectra, &warnings))?;
+        print(&text(&args.name, manifest.as_deref(), &description, &spectra, &warnings))?;
     }
     Ok(exit::DONE)
 }

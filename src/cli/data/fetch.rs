@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::{Shelf, exit, files_text, note, print, print_json, title};
-use crate::catalogue::fetch::{FetchError, Watch, fetch};
+use crate::catalogue::fetch::{FetchError, FetchProgress, fetch};
 use crate::catalogue::{DataFile, FileState, Manifest, Verified};
 use crate::cli::failure::Failure;
 use crate::cli::interrupt::interruptible;
@@ -193,7 +193,7 @@ impl Shown {
     }
 }
 
-impl Watch for Shown {
+impl FetchProgress for Shown {
     fn started(&self, have: u64, total: Option<u64>) {
         self.total.set(total);
         let terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
