@@ -1,5 +1,6 @@
 //! Planning: from a pipeline as meant to nodes with keys. Nothing is computed here.
 
+mod at_point;
 mod build;
 mod canon;
 mod files;

@@ -52,7 +52,7 @@ pub struct Published {
     pub format: u32,
     /// Name of the pipeline.
     pub pipeline: String,
-    /// Name of the profile, if one was chosen.
+    /// The folder below the pipeline's own results: profile and overrides, if there are any.
     pub profile: Option<String>,
     /// When it was published, in UTC (RFC 3339).
     pub created: String,
