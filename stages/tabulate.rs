@@ -149,6 +149,8 @@ impl Stage for Tabulate {
     const ABOUT: &'static str = "Makes a table of one metric from many runs";
     const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
+    const PUBLISHES: &'static [&'static str] = &["table.md", "table.tex", "table.csv", "table.json"];
+    const PRECHECK: Option<fn(&Params) -> Result<(), StageError>> = Some(|params| references(params).map(drop));
     type Params = Params;
     type Output = Table;
 
@@ -158,8 +160,7 @@ impl Stage for Tabulate {
             runs.push((input.key.clone(), Metrics::load(&input.dir)?));
             job.check_cancelled()?;
         }
-        let published = params.reference.as_ref().map(|f| published(&f.0, params)).transpose()?;
-        table(params, &runs, &published.unwrap_or_default())
+        table(params, &runs, &references(params)?)
     }
 }
 
@@ -196,13 +197,9 @@ fn table(params: &Params, runs: &[Run], published: &Published) -> Result<Table, 
     Ok(table)
 }
 
-/// Reads the file of published values that checked parameters name, if they do, and drops what it holds.
-///
-/// # Errors
-/// [`StageError::Data`] that names file and line.
-pub fn check_reference(params: &serde_json::Map<String, serde_json::Value>) -> Result<(), StageError> {
-    let params: Params = params::from_checked(&serde_json::Value::Object(params.clone()))?;
-    params.reference.as_ref().map_or(Ok(()), |file| published(&file.0, &params).map(drop))
+/// The published values to stand beside ours; none where the parameters name no file of them.
+fn references(params: &Params) -> Result<Published, StageError> {
+    params.reference.as_ref().map_or_else(|| Ok(Published::new()), |file| published(&file.0, params))
 }
 
 /// Reads the published values of the rows and columns that the table has.

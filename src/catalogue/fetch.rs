@@ -29,7 +29,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Told how a download goes on.
-pub trait Watch {
+pub trait FetchProgress {
     /// It starts, or starts again, with `have` bytes on disk.
     fn started(&self, have: u64, total: Option<u64>);
     /// There are `have` bytes on disk.
@@ -128,7 +128,12 @@ impl FetchError {
 ///
 /// # Errors
 /// Why the last address did not give it. A part that can be continued stays beside `target`, nothing else does.
-pub fn fetch(file: &DataFile, target: &Path, cancel: &AtomicBool, watch: &dyn Watch) -> Result<Verified, FetchError> {
+pub fn fetch(
+    file: &DataFile,
+    target: &Path,
+    cancel: &AtomicBool,
+    watch: &dyn FetchProgress,
+) -> Result<Verified, FetchError> {
     let mut outcome = Err(FetchError::NoAddress);
     for url in &file.urls {
         let download = Download { file, url, part: beside(target, ".part"), cancel, watch };
@@ -146,7 +151,7 @@ struct Download<'d> {
     url: &'d str,
     part: PathBuf,
     cancel: &'d AtomicBool,
-    watch: &'d dyn Watch,
+    watch: &'d dyn FetchProgress,
 }
 
 /// How one request ended.

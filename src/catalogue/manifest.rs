@@ -22,10 +22,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use ppgnn_stages::contract::params::{describe, nearest_help};
-use serde_json::Value;
-
-use crate::pipeline::{Data, Key, Node, PipelineError, Problems, Sources, Span, check_format, read_yaml};
+use crate::pipeline::{
+    Key, Node, PipelineError, Problems, Reader, Source, Sources, Span, check_format, one_or_many, read_yaml,
+};
 
 /// A data set as its manifest describes it.
 #[derive(Clone, Debug)]
@@ -44,12 +43,10 @@ pub struct Manifest {
     pub folder: PathBuf,
     /// Every file, in the order written.
     pub files: Vec<DataFile>,
-    /// Parameters of the stage `load`; paths in them start from [`Manifest::root`].
+    /// Parameters of the stage `load`, `expect` among them; paths in them start from [`Manifest::root`].
     pub load: Vec<(Key, Node)>,
-    /// What the graph must look like, handed on as written.
-    pub expect: Option<Node>,
-    /// The text that places in `load` and `expect` refer to.
-    pub sources: Sources,
+    /// The text that places in `load` refer to.
+    pub text: Source,
 }
 
 /// One file of a data set.
@@ -105,7 +102,8 @@ impl Manifest {
 
     /// Returns a whole number of `expect`, such as `nodes`.
     pub fn expected_count(&self, name: &str) -> Option<u64> {
-        self.expect.as_ref()?.get(name)?.value().as_u64()
+        let (_, expect) = self.load.iter().find(|(key, _)| key.name == "expect")?;
+        expect.get(name)?.value().as_u64()
     }
 }
 
@@ -146,7 +144,8 @@ pub(super) fn read(name: &str, shown: &str, text: &str) -> Result<Manifest, Pipe
         return Err(problems.into_error(&sources));
     };
     let mut reader = Reader { problems: &mut problems };
-    let read = reader.manifest(name, &root, sources.clone());
+    let text = Source { name: shown.to_owned(), folder: PathBuf::new(), text: text.into() };
+    let read = reader.manifest(name, &root, text);
     problems.finish(&sources)?;
     Ok(read)
 }
@@ -165,43 +164,40 @@ const EXPECT: [&str; 10] = [
     "edge-homophily",
 ];
 
-struct Reader<'p> {
-    problems: &'p mut Problems,
-}
-
 impl Reader<'_> {
-    fn manifest(&mut self, name: &str, root: &Node, sources: Sources) -> Manifest {
+    fn manifest(&mut self, name: &str, root: &Node, text: Source) -> Manifest {
         self.only(root, &FIELDS, "a manifest");
-        let folder = self.required(root, "folder").map(|node| (node, self.text(node)));
-        let load = self.required(root, "load").map(|node| self.map(node).to_vec()).unwrap_or_default();
-        if let Some(node) = root.get("load").filter(|n| !n.entries().is_empty() && n.get("format").is_none()) {
-            let help = Some("name the format of the files, such as `format: geom-gcn`".into());
-            self.problems.add(&start(&node.span), "missing `format`", help);
+        let folder = self.required(root, "folder", None).map(|node| (node, self.line(node)));
+        let load = self.required(root, "load", None);
+        let mut params = self.map(load).to_vec();
+        if let Some(load) = load.filter(|n| !n.entries().is_empty()) {
+            let help = "name the format of the files, such as `format: geom-gcn`";
+            self.required(load, "format", Some(help.into()));
         }
         if let Some(expect) = root.get("expect") {
-            self.map(expect);
+            self.map(Some(expect));
             self.only(expect, &EXPECT, "`expect`");
         }
-        let files = self.required(root, "files").map(|node| (node, self.map(node)));
+        params.extend(root.entries().iter().filter(|(k, _)| k.name == "expect").cloned());
+        let files = self.required(root, "files", None).map(|node| (node, self.map(Some(node))));
         if let Some((node, [])) = files {
             self.problems.add(&node.span, "a data set has one file at least", None);
         }
         Manifest {
             name: name.to_owned(),
-            title: self.line(root, "title"),
-            about: self.line(root, "about"),
-            licence: self.line(root, "licence"),
-            source: self.line(root, "source"),
+            title: self.required_line(root, "title"),
+            about: self.required_line(root, "about"),
+            licence: self.required_line(root, "licence"),
+            source: self.required_line(root, "source"),
             folder: folder.map(|(node, text)| self.inside(&text, &node.span)).unwrap_or_default(),
             files: files.map(|(_, f)| f.iter().map(|(k, n)| self.file(k, n)).collect()).unwrap_or_default(),
-            load,
-            expect: root.get("expect").cloned(),
-            sources,
+            load: params,
+            text,
         }
     }
 
     fn file(&mut self, key: &Key, node: &Node) -> DataFile {
-        self.map(node);
+        self.map(Some(node));
         self.only(node, &["url", "bytes", "sha256", "arrays-sha256"], "a file");
         let bytes = node.get("bytes").and_then(|n| {
             let bytes = n.value().as_u64();
@@ -223,7 +219,7 @@ impl Reader<'_> {
     fn addresses(&mut self, node: &Node) -> Vec<String> {
         let mut found = Vec::new();
         for item in one_or_many(node) {
-            let url = self.text(item);
+            let url = self.line(item);
             if !url.is_empty() && !is_allowed_address(&url) {
                 let help = Some("an address starts with `https://`".into());
                 self.problems.add(&item.span, format!("`{url}` is not an address to fetch from"), help);
@@ -236,7 +232,7 @@ impl Reader<'_> {
     fn digests(&mut self, node: &Node) -> Vec<String> {
         let mut found = Vec::new();
         for item in one_or_many(node) {
-            let text = self.text(item);
+            let text = self.line(item);
             if text.len() != 64 || !text.chars().all(|c| c.is_ascii_hexdigit()) {
                 let help = Some("`sha256sum FILE` prints it".into());
                 self.problems.add(&item.span, "expected a SHA-256 digest of 64 hexadecimal digits", help);
@@ -258,51 +254,16 @@ impl Reader<'_> {
         path
     }
 
-    fn line(&mut self, root: &Node, field: &str) -> String {
-        self.required(root, field).map(|node| self.text(node)).unwrap_or_default()
+    fn required_line(&mut self, root: &Node, field: &str) -> String {
+        self.required(root, field, None).map(|node| self.line(node)).unwrap_or_default()
     }
 
-    fn text(&mut self, node: &Node) -> String {
-        match &node.data {
-            Data::Scalar(Value::String(text)) if !text.is_empty() => text.clone(),
-            _ => {
-                self.expected(node, "text");
-                String::new()
-            }
+    /// A text that is not empty.
+    fn line(&mut self, node: &Node) -> String {
+        let text = self.text(node).map(|key| key.name);
+        if text.as_ref().is_some_and(String::is_empty) {
+            self.expected(node, "text");
         }
+        text.unwrap_or_default()
     }
-
-    fn map<'n>(&mut self, node: &'n Node) -> &'n [(Key, Node)] {
-        if !matches!(node.data, Data::Map(_)) && !node.is_null() {
-            self.expected(node, "a mapping");
-        }
-        node.entries()
-    }
-
-    fn required<'n>(&mut self, root: &'n Node, field: &str) -> Option<&'n Node> {
-        let found = root.get(field);
-        if found.is_none() {
-            self.problems.add(&start(&root.span), format!("missing `{field}`"), None);
-        }
-        found
-    }
-
-    fn only(&mut self, node: &Node, known: &[&str], what: &str) {
-        for (key, _) in node.entries().iter().filter(|(k, _)| !known.contains(&k.name.as_str())) {
-            let help = Some(nearest_help(&key.name, known.iter().copied()));
-            self.problems.add(&key.span, format!("{what} has no `{}`", key.name), help);
-        }
-    }
-
-    fn expected(&mut self, node: &Node, what: &str) {
-        self.problems.add(&node.span, format!("expected {what}, found {}", describe(&node.value())), None);
-    }
-}
-
-fn one_or_many(node: &Node) -> &[Node] {
-    if let Data::List(items) = &node.data { items } else { std::slice::from_ref(node) }
-}
-
-fn start(span: &Span) -> Span {
-    Span { source: span.source, range: span.range.start..span.range.end.min(span.range.start + 1) }
 }

@@ -8,14 +8,16 @@ mod manifest;
 mod place;
 mod verify;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 pub use manifest::{DataFile, FileState, Manifest, is_allowed_address};
 pub use place::{Hold, hold, import};
 pub use verify::{Misfit, Verified, VerifyError, sha256_file};
 
-use crate::pipeline::{Known, KnownDatasets, PipelineError, Problems, Sources, Span};
+use crate::pipeline::{Known, KnownDatasets, PipelineError, Problems, Source, Sources, Span};
 
 /// The folder of a project that its own manifests are in.
 pub const FOLDER: &str = "pipelines/datasets";
@@ -47,11 +49,15 @@ static BUILT_IN: &[(&str, &str)] = built_in![
     "wisconsin",
 ];
 
-/// Every data set there is a manifest of. Manifests are read when they are asked for.
-#[derive(Clone, Debug)]
+/// Every data set there is a manifest of. A manifest is read when it is first asked for.
+#[derive(Debug)]
 pub struct Catalogue {
     origins: BTreeMap<String, Origin>,
+    read: RefCell<BTreeMap<String, Found>>,
 }
+
+/// A manifest, or what is wrong with it.
+type Found = Result<Rc<Manifest>, PipelineError>;
 
 /// Where a manifest is.
 #[derive(Clone, Debug)]
@@ -75,7 +81,7 @@ impl Catalogue {
                 }
             }
         }
-        Self { origins }
+        Self { origins, read: RefCell::default() }
     }
 
     /// Returns all names, sorted.
@@ -83,31 +89,11 @@ impl Catalogue {
         self.origins.keys().cloned().collect()
     }
 
-    /// Returns what the manifest of a data set is called in messages.
-    pub fn place(&self, name: &str) -> Option<String> {
-        Some(match self.origins.get(name)? {
-            Origin::BuiltIn(_) => format!("<built-in>/datasets/{name}.yaml"),
-            Origin::File(path) => path.display().to_string(),
-        })
-    }
-
-    /// Returns the text of a manifest, without a byte-order mark; `None` if it cannot be read.
-    fn text(&self, name: &str) -> Option<String> {
-        match self.origins.get(name)? {
-            Origin::BuiltIn(text) => Some((*text).to_owned()),
-            Origin::File(path) => {
-                let text = std::fs::read_to_string(path).ok()?;
-                Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
-            }
-        }
-    }
-
-    /// Reads the manifest of a data set; `None` if there is no such name.
-    pub fn get(&self, name: &str) -> Option<Result<Manifest, PipelineError>> {
-        Some(match self.origins.get(name)? {
-            Origin::BuiltIn(text) => manifest::read(name, &format!("<built-in>/datasets/{name}.yaml"), text),
-            Origin::File(path) => read_file(name, path),
-        })
+    /// Returns the manifest of a data set; `None` if there is no such name.
+    pub fn get(&self, name: &str) -> Option<Found> {
+        let origin = self.origins.get(name)?;
+        let mut read = self.read.borrow_mut();
+        Some(read.entry(name.to_owned()).or_insert_with(|| origin.read(name).map(Rc::new)).clone())
     }
 }
 
@@ -124,13 +110,22 @@ impl KnownDatasets for DataFolder<'_> {
         self.catalogue.names()
     }
 
-    fn find(&self, name: &str) -> Option<Known> {
-        let place = self.catalogue.place(name)?;
-        let text = self.catalogue.text(name)?;
-        // A manifest that cannot be read has no folder; what is wrong with it is reported from its text.
-        let read = self.catalogue.get(name)?.map(|m| (m.root(self.data_dir), m.by_hand()));
-        let (folder, by_hand) = read.unwrap_or((self.data_dir.to_owned(), None));
-        Some(Known { place, folder, text, by_hand })
+    fn find(&self, name: &str) -> Option<Result<Known, PipelineError>> {
+        let found = self.catalogue.get(name)?;
+        Some(found.map(|manifest| Known {
+            source: Source { folder: manifest.root(self.data_dir), ..manifest.text.clone() },
+            params: manifest.load.clone(),
+            by_hand: manifest.by_hand(),
+        }))
+    }
+}
+
+impl Origin {
+    fn read(&self, name: &str) -> Result<Manifest, PipelineError> {
+        match self {
+            Self::BuiltIn(text) => manifest::read(name, &format!("<built-in>/datasets/{name}.yaml"), text),
+            Self::File(path) => read_file(name, path),
+        }
     }
 }
 

@@ -7,10 +7,11 @@ use ppgnn_stages::inspect::{self, Warning};
 use ppgnn_stages::kinds::{Graph, Splits};
 use serde_json::json;
 
-use super::aside::Aside;
+use super::artifacts::Artifacts;
 use super::failure::Failure;
 use super::project::{PipelineArgs, StoreArgs, surroundings};
-use super::{exit, note, plan as plan_command, print, print_json, run as run_command};
+use super::{exit, note, overview, print, print_json, readiness};
+use crate::catalogue::Catalogue;
 use crate::pipeline::Pipeline;
 use crate::plan::{self, FileDigests, NodeId, Plan, Surroundings};
 
@@ -36,19 +37,20 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let pipeline = args.pipeline.pipeline()?;
+    let catalogue = args.pipeline.catalogue();
+    let pipeline = args.pipeline.pipeline(&catalogue)?;
     let plan = build(&pipeline)?;
     // A profile that nobody has asked for yet should not be found broken on the day that somebody does.
     if args.pipeline.profile.is_none() {
         for profile in &pipeline.profiles {
             let with = PipelineArgs { profile: Some(profile.clone()), ..args.pipeline.clone() };
-            build(&with.pipeline()?)?;
+            build(&with.pipeline(&catalogue)?)?;
         }
     }
     let Findings { absent, warnings: found, failed } =
-        if args.no_data { Findings::default() } else { look(args, &pipeline)? };
+        if args.no_data { Findings::default() } else { look(args, &pipeline, &catalogue)? };
     let code = if failed { exit::DATA } else { exit::DONE };
-    let (points, nodes, tables) = (pipeline.sweep.points.len(), plan.nodes.len(), plan.tables.len());
+    let (points, nodes, tables) = (pipeline.sweep.points.len(), plan.nodes.len(), pipeline.tables.len());
     if args.json {
         let warnings: Vec<_> =
             found.iter().map(|(node, w)| json!({"node": node, "code": w.code, "message": w.message})).collect();
@@ -76,10 +78,10 @@ struct Findings {
 }
 
 impl Findings {
-    fn fails(&mut self, node: &str, failure: &Failure) {
-        let message = format!("a run will fail: {}", failure.message());
+    fn fails(&mut self, node: impl ToString, why: &str) {
+        let message = format!("a run will fail: {why}");
         self.failed = true;
-        self.warnings.push((node.to_owned(), Warning { code: "will-fail", message }));
+        self.warnings.push((node.to_string(), Warning { code: "will-fail", message }));
     }
 }
 
@@ -95,7 +97,7 @@ fn build(pipeline: &Pipeline) -> Result<Plan, Failure> {
 }
 
 /// Looks at every graph and every division of it whose data is here. Generated graphs have nothing to warn about.
-fn look(args: &Args, pipeline: &Pipeline) -> Result<Findings, Failure> {
+fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue) -> Result<Findings, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
     let plan = match plan::build(pipeline, &surroundings(&digest, args.pipeline.wish(&pipeline.device))) {
@@ -113,41 +115,41 @@ fn look(args: &Args, pipeline: &Pipeline) -> Result<Findings, Failure> {
         note(&format!("note: {}", absence.what()));
     }
     let store = args.store.look()?;
-    let mut aside = Aside::new(&plan, &store);
-    let mut found = Findings { absent: plan_command::absent_json(&plan), ..Findings::default() };
-    if let Err(failure) = run_command::check_references(&plan) {
-        found.fails("tables", &failure);
+    let mut found = Findings { absent: overview::absent_json(&plan), ..Findings::default() };
+    for (node, error) in readiness::prechecks(&plan) {
+        found.fails(&node.name, &error.to_string());
     }
     let all = plan.leaves();
-    if let Err(failure) = run_command::verify_data(&plan, &store, &all, &[], &args.pipeline) {
-        found.fails("files", &failure);
+    if let Err(failure) = readiness::verify_data(&plan, &store, (&all, &[]), catalogue, &args.pipeline.data) {
+        found.fails("files", &failure.message());
     }
+    let artifacts = Artifacts::new(&plan, store)?;
     for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
         if node.params.files().next().is_none() {
             continue;
         }
-        match judged(&plan, id, &mut aside) {
+        match judged(&plan, id, &artifacts) {
             Ok(warnings) => found.warnings.extend(warnings),
-            Err(failure) => found.fails(&node.name, &failure),
+            Err(failure) => found.fails(&node.name, &failure.message()),
         }
     }
     Ok(found)
 }
 
 /// Warnings about a graph and the splits that the pipeline makes of it.
-fn judged(plan: &Plan, graph: NodeId, aside: &mut Aside) -> Result<Vec<(String, Warning)>, Failure> {
-    let read: Graph = aside.get(graph)?;
+fn judged(plan: &Plan, graph: NodeId, artifacts: &Artifacts) -> Result<Vec<(String, Warning)>, Failure> {
+    let read: Graph = artifacts.get(graph)?;
     let divides = |n: &&(NodeId, &crate::plan::Node)| {
         n.1.stage.output == Splits::KIND && n.1.inputs.iter().any(|e| e.node == graph)
     };
     let nodes: Vec<_> = plan.iter().collect();
     let mut found: Vec<(String, Warning)> = Vec::new();
     for (id, node) in nodes.iter().filter(divides) {
-        let splits: Splits = aside.get(*id)?;
-        found.extend(inspect::warnings(&read, Some(&splits)).into_iter().map(|w| (node.name.clone(), w)));
+        let splits: Splits = artifacts.get(*id)?;
+        found.extend(inspect::warnings(&read, Some(&splits)).into_iter().map(|w| (node.name.to_string(), w)));
     }
     if found.is_empty() {
-        found.extend(inspect::warnings(&read, None).into_iter().map(|w| (plan.node(graph).name.clone(), w)));
+        found.extend(inspect::warnings(&read, None).into_iter().map(|w| (plan.node(graph).name.to_string(), w)));
     }
     Ok(found)
 }

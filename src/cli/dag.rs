@@ -49,19 +49,18 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 
 fn of_nodes(plan: &Plan, there: impl Fn(NodeId) -> bool) -> Drawing {
     Drawing {
-        boxes: plan.iter().map(|(id, n)| (n.name.clone(), there(id))).collect(),
+        boxes: plan.iter().map(|(id, n)| (n.name.to_string(), there(id))).collect(),
         arrows: plan.iter().flat_map(|(id, n)| n.inputs.iter().map(move |e| (e.node.0, id.0, e.slot))).collect(),
     }
 }
 
 fn of_stages(plan: &Plan, there: impl Fn(NodeId) -> bool) -> Drawing {
-    let name = |id: NodeId| plan.node(id).name.split('/').next().unwrap_or_default().to_owned();
-    let mut names: Vec<String> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     let mut counts: Vec<(usize, usize)> = Vec::new();
     let mut place = vec![0; plan.nodes.len()];
-    for (id, _) in plan.iter() {
-        let at = names.iter().position(|n| *n == name(id)).unwrap_or_else(|| {
-            names.push(name(id));
+    for (id, node) in plan.iter() {
+        let at = names.iter().position(|n| *n == node.name.stage).unwrap_or_else(|| {
+            names.push(&node.name.stage);
             counts.push((0, 0));
             names.len() - 1
         });

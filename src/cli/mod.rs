@@ -2,7 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. Only this module and `report` write to the terminal.
 
-mod aside;
+mod artifacts;
 mod cache;
 mod check;
 mod completions;
@@ -11,9 +11,13 @@ mod data;
 mod device;
 pub mod exit;
 mod failure;
+mod interrupt;
 mod list;
+mod outputs;
+mod overview;
 mod plan;
 mod project;
+mod readiness;
 mod run;
 mod schema;
 mod table;

@@ -55,21 +55,31 @@ impl PipelineArgs {
         Overrides { profile: self.profile.clone(), set: self.set.clone() }
     }
 
+    /// The data sets that the pipeline may name.
+    pub fn catalogue(&self) -> Catalogue {
+        self.data.catalogue(Some(&self.file))
+    }
+
     /// Reads the pipeline.
-    pub fn pipeline(&self) -> Result<Pipeline, Failure> {
+    pub fn pipeline(&self, catalogue: &Catalogue) -> Result<Pipeline, Failure> {
         if let Err(error) = std::fs::File::open(&self.file) {
             return Err(Failure::usage(format!("cannot read `{}`: {error}", self.file.display()), None));
         }
-        let catalogue = self.data.catalogue(Some(&self.file));
-        let known = DataFolder { catalogue: &catalogue, data_dir: &self.data.data_dir };
+        let known = DataFolder { catalogue, data_dir: &self.data.data_dir };
         Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES, &known)?)
     }
 
     /// Reads the pipeline and plans it.
     pub fn plan(&self) -> Result<Plan, Failure> {
+        self.plan_with(&self.catalogue())
+    }
+
+    /// Does the same for a command that uses the data sets itself.
+    pub fn plan_with(&self, catalogue: &Catalogue) -> Result<Plan, Failure> {
         let digests = FileDigests::default();
         let digest = |path: &Path| digests.digest(path);
-        let pipeline = tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline())?;
+        let pipeline =
+            tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(catalogue))?;
         let around = surroundings(&digest, self.wish(&pipeline.device));
         let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
             .in_scope(|| plan::build(&pipeline, &around))?;

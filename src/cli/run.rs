@@ -1,17 +1,16 @@
-//! `ppgnn run`: computes what is not in the store, publishes the tables and prints them.
-
-use std::sync::atomic::{AtomicBool, Ordering};
+//! `ppgnn run`: computes what is not in the store, and publishes what the pipeline is for.
 
 use serde_json::json;
 
 use super::failure::Failure;
+use super::interrupt::interruptible;
+use super::outputs::{self, OutputFile};
 use super::project::{PipelineArgs, StoreArgs};
-use super::table::{self, Format};
-use super::{device, exit, note, plan as plan_command, print, print_json, targets};
-use crate::plan::{NodeId, Plan};
+use super::{device, exit, note, overview, print, print_json, readiness, targets};
+use crate::plan::{NodeId, Plan, file_name};
 use crate::report::{JsonLines, Style, Tee, Terminal};
-use crate::run::{FailureKind, NodeState, RunOptions, RunReport, demand, execute};
-use crate::store::{ArtifactRef, PublishedRun, PublishedTable, Store};
+use crate::run::{FailureKind, RunOptions, RunReport, execute};
+use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Store};
 
 /// Compute what is not there yet, publish the tables and print them
 ///
@@ -56,16 +55,19 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan()?;
+    let catalogue = args.pipeline.catalogue();
+    let plan = args.pipeline.plan_with(&catalogue)?;
     let wanted = if args.targets.is_empty() { plan.leaves() } else { targets::find(&plan, &args.targets)? };
     let force = if args.force.is_empty() { Vec::new() } else { targets::find(&plan, &args.force)? };
     if args.dry_run {
-        return plan_command::show(&plan, &args.store.look()?, &wanted, &force, args.json);
+        return overview::show(&plan, &args.store.look()?, &wanted, &force, args.json);
     }
     let cards = device::cards(args.pipeline.wish(&plan.device))?;
     let store = args.store.open()?;
-    verify_data(&plan, &store, &wanted, &force, &args.pipeline)?;
-    check_references(&plan)?;
+    readiness::verify_data(&plan, &store, (&wanted, &force), &catalogue, &args.pipeline.data)?;
+    if let Some((node, error)) = readiness::prechecks(&plan).next() {
+        return Err(Failure::new(exit::DATA, format!("{}: {error}", node.name), error.hint()));
+    }
     for absence in plan.absent.iter().filter(|_| !args.quiet) {
         note(&format!("Left out: {}\n    hint: {}", absence.what(), absence.remedy()));
     }
@@ -82,7 +84,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let terminal = Terminal::stderr(Style::for_stderr(args.verbose, args.quiet));
     let json_lines = JsonLines::new(log);
-    // Held until the tables are published, so that nothing they need is deleted in between.
+    // Held until all is published, so that nothing that it needs is deleted in between.
     let _in_use = store.hold()?;
     let report = execute(&plan, &store, &options, &Tee(vec![&terminal, &json_lines]))?;
     let published = publish(&plan, &store, &wanted, args)?;
@@ -93,7 +95,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         if let (Some(all), serde_json::Value::Object(fields)) = (object.as_object_mut(), fields) {
             all.extend(fields);
             all.insert("tables".into(), json!(published));
-            all.insert("absent-data".into(), plan_command::absent_json(&plan));
+            all.insert("absent-data".into(), overview::absent_json(&plan));
             all.insert("log".into(), json!(log_path));
             all.insert("exit-code".into(), json!(code));
         }
@@ -102,78 +104,31 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Compares the files of known data sets with their digests, where they are about to be read. What is in the store was
-/// read from files that were right.
-pub(super) fn verify_data(
-    plan: &Plan,
-    store: &Store,
-    wanted: &[NodeId],
-    force: &[NodeId],
-    pipeline: &PipelineArgs,
-) -> Result<(), Failure> {
-    let states = demand(plan, store, wanted, force);
-    let catalogue = pipeline.data.catalogue(Some(&pipeline.file));
-    let mut wrong: Vec<String> = Vec::new();
-    let read = plan.known_data.iter().filter(|(id, _)| states.get(id.0) == Some(&NodeState::Miss));
-    let names: std::collections::BTreeSet<&String> = read.map(|(_, name)| name).collect();
-    for name in names {
-        let Some(manifest) = catalogue.get(name) else { continue };
-        let manifest = manifest?;
-        let root = manifest.root(&pipeline.data.data_dir);
-        for file in &manifest.files {
-            if let Err(error) = file.verify(&root.join(&file.path)) {
-                wrong.push(format!("{name}: {error}"));
-            }
-        }
-    }
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    let hint =
-        "`ppgnn data fetch` replaces files that are wrong; a pipeline of your own can name them under `datasets`";
-    Err(Failure::new(exit::DATA, wrong.join("\nerror: "), Some(hint)))
-}
-
-/// Reads the published values of every table before anything is trained for it.
-pub(super) fn check_references(plan: &Plan) -> Result<(), Failure> {
-    for table in &plan.tables {
-        let read = ppgnn_stages::tabulate::check_reference(plan.node(table.node).params.all());
-        read.map_err(|e| Failure::new(exit::DATA, format!("table `{}`: {e}", table.name), e.hint()))?;
-    }
-    Ok(())
-}
-
-/// Publishes and prints every table that was asked for and is in the store. Returns the published files.
+/// Publishes every output that was asked for and is in the store, and prints what is Markdown. Returns the published files.
 fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result<Vec<String>, Failure> {
     let overrides = overrides(plan, &args.pipeline);
     let folder = beside(plan, &overrides);
     let mut run = PublishedRun { overrides, ..PublishedRun::default() };
     let mut printed = Vec::new();
-    for named in plan.tables.iter().filter(|t| wanted.contains(&t.node)) {
-        let node = plan.node(named.node);
-        if !store.has(&node.key, node.stage.name) {
-            continue;
-        }
-        let Some(read) = table::read(plan, named, store)? else { continue };
-        let formats = [("md", Format::Md), ("tex", Format::Tex), ("csv", Format::Csv), ("json", Format::Json)];
-        let files: Result<Vec<_>, Failure> = formats
-            .into_iter()
-            .map(|(ending, format)| Ok((format!("{}.{ending}", named.name), format.write(&read)?.into_bytes())))
-            .collect();
-        let behind = plan.ancestors(&[named.node]);
-        let needs =
-            plan.iter().filter(|(id, _)| behind[id.0]).map(|(_, n)| ArtifactRef::new(n.stage.name, n.key)).collect();
-        run.tables.push(PublishedTable { name: named.name.clone(), key: node.key, needs, files: files? });
-        printed.push(Format::Md.write(&read)?);
+    for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node)) {
+        let Some(files) = outputs::files(plan, output, store)? else { continue };
+        let markdown = files.iter().filter(|f| f.ending == "md" && !args.json);
+        printed.extend(markdown.map(OutputFile::text).collect::<Result<Vec<_>, _>>()?);
+        let behind = plan.ancestors(&[output.node]);
+        let needs = plan.iter().filter(|(id, _)| behind[id.0]).map(|(_, n)| ArtifactRef::new(n.stage.name, n.key));
+        run.outputs.push(PublishedOutput {
+            name: output.name.clone(),
+            key: plan.node(output.node).key,
+            needs: needs.collect(),
+            files: files.into_iter().map(|f| (format!("{}.{}", output.name, f.ending), f.path)).collect(),
+        });
     }
-    if run.tables.is_empty() {
+    if run.outputs.is_empty() {
         return Ok(Vec::new());
     }
-    let names: Vec<String> = run.tables.iter().flat_map(|t| t.files.iter().map(|(name, _)| name.clone())).collect();
+    let names: Vec<String> = run.outputs.iter().flat_map(|o| o.files.iter().map(|(name, _)| name.clone())).collect();
     let folder = store.publish(&plan.pipeline, folder.as_deref(), run)?;
-    if !args.json {
-        print(&printed.join("\n"))?;
-    }
+    print(&printed.join("\n"))?;
     if !args.quiet {
         note(&format!("Published {} in {}", names.join(", "), folder.display()));
     }
@@ -190,18 +145,9 @@ fn overrides(plan: &Plan, args: &PipelineArgs) -> Vec<String> {
 /// The folder beside the pipeline's own results for a run that was changed on the command line: named by profile and
 /// overrides, so that it never takes the place of what the file alone gives.
 fn beside(plan: &Plan, overrides: &[String]) -> Option<String> {
-    let words: Vec<&str> = plan.profile.iter().chain(overrides).map(String::as_str).collect();
-    if words.is_empty() {
-        return None;
-    }
-    let fine = |c: char| if c.is_alphanumeric() || "-_.=+".contains(c) { c } else { '_' };
-    let whole = words.join(",");
-    let name: String = words.iter().map(|w| w.chars().map(fine).collect::<String>()).collect::<Vec<_>>().join(",");
-    if name.len() <= 80 && !name.starts_with('.') {
-        return Some(name);
-    }
-    let short: String = name.trim_start_matches('.').chars().take(60).collect();
-    Some(format!("{short}-{}", &blake3::hash(whole.as_bytes()).to_hex()[..8]))
+    let mut words = plan.profile.iter().chain(overrides).map(String::as_str).peekable();
+    words.peek()?;
+    Some(file_name(words, ","))
 }
 
 fn exit_code(report: &RunReport) -> u8 {
@@ -217,18 +163,4 @@ fn exit_code(report: &RunReport) -> u8 {
         (false, true) => exit::DATA,
         (false, false) => exit::FAILED,
     }
-}
-
-/// Set by the first Ctrl-C or termination signal; the second one ends the process at once.
-pub(super) fn interruptible() -> &'static AtomicBool {
-    static CANCEL: AtomicBool = AtomicBool::new(false);
-    let installed = ctrlc::set_handler(|| {
-        if CANCEL.swap(true, Ordering::SeqCst) {
-            std::process::exit(i32::from(exit::INTERRUPTED));
-        }
-    });
-    if let Err(error) = installed {
-        tracing::warn!("signals are not handled: {error}");
-    }
-    &CANCEL
 }

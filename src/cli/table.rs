@@ -1,14 +1,12 @@
 //! `ppgnn table`: prints tables from the store and computes nothing.
 
-use ppgnn_stages::contract::Artifact;
 use ppgnn_stages::contract::params::nearest_help;
-use ppgnn_stages::kinds::Table;
 
 use super::failure::Failure;
+use super::outputs::{self, OutputFile};
 use super::project::{PipelineArgs, StoreArgs};
 use super::{exit, print};
-use crate::plan::{Plan, TableNode};
-use crate::store::{Opened, Store};
+use crate::plan::{Output, Plan};
 
 /// Print a table of a pipeline from the store, without computing anything
 #[derive(clap::Args)]
@@ -39,14 +37,14 @@ pub enum Format {
 }
 
 impl Format {
-    /// Writes a table in the format.
-    pub fn write(self, table: &Table) -> Result<String, Failure> {
-        Ok(match self {
-            Self::Md => table.markdown(),
-            Self::Tex => table.latex(),
-            Self::Csv => table.csv(),
-            Self::Json => table.json(),
-        })
+    /// What the names of files in the format end in.
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Md => "md",
+            Self::Tex => "tex",
+            Self::Csv => "csv",
+            Self::Json => "json",
+        }
     }
 }
 
@@ -55,41 +53,29 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let plan = args.pipeline.plan()?;
     let store = args.store.look()?;
     let wanted = match &args.name {
-        None => plan.tables.iter().collect(),
+        None => plan.outputs.iter().collect(),
         Some(name) => vec![find(&plan, name)?],
     };
     if wanted.is_empty() {
         return Err(Failure::usage("the pipeline has no tables", Some("add `tables:` to the file")));
     }
     let mut parts = Vec::new();
-    for table in wanted {
-        let Some(read) = read(&plan, table, &store)? else {
-            let message = format!("table `{}` has not been computed", table.name);
+    for output in wanted {
+        let Some(files) = outputs::files(&plan, output, &store)? else {
+            let message = format!("table `{}` has not been computed", output.name);
             let hint = format!("run `ppgnn run {}`", args.pipeline.words());
             return Err(Failure::new(exit::DATA, message, Some(&hint)));
         };
-        parts.push(args.format.write(&read)?);
+        let of_format = files.iter().filter(|f| f.ending == args.format.ending());
+        parts.extend(of_format.map(OutputFile::text).collect::<Result<Vec<_>, _>>()?);
     }
     print(&parts.join("\n"))?;
     Ok(exit::DONE)
 }
 
-fn find<'p>(plan: &'p Plan, name: &str) -> Result<&'p TableNode, Failure> {
-    plan.tables.iter().find(|t| t.name == name).ok_or_else(|| {
-        let hint = nearest_help(name, plan.tables.iter().map(|t| t.name.as_str()));
+fn find<'p>(plan: &'p Plan, name: &str) -> Result<&'p Output, Failure> {
+    plan.outputs.iter().find(|o| o.name == name).ok_or_else(|| {
+        let hint = nearest_help(name, plan.outputs.iter().map(|o| o.name.as_str()));
         Failure::usage(format!("the pipeline has no table `{name}`"), Some(&hint))
     })
-}
-
-/// Reads a finished table, or `None` if it is not in the store.
-pub fn read(plan: &Plan, table: &TableNode, store: &Store) -> Result<Option<Table>, Failure> {
-    let node = plan.node(table.node);
-    match store.open_artifact(&node.key, node.stage.name)? {
-        Opened::Hit(entry) => Table::load(&entry.dir).map(Some).map_err(|e| Failure::unexpected(e.to_string())),
-        Opened::Miss => Ok(None),
-        Opened::Damaged { what, .. } => {
-            super::note(&format!("warning: {} is damaged ({what})", node.name));
-            Ok(None)
-        }
-    }
 }

@@ -3,20 +3,20 @@
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
-use crate::plan::{NodeId, Plan};
+use crate::plan::{NodeId, NodeName, Plan};
 
 /// Returns the nodes that any of the words means, in plan order.
 ///
 /// A word is a node's name (`train/cora/PP-GNN`), the start of one up to a slash (`train`, `train/cora`), a name with
-/// `*` in place of a part (`train/*/PP-GNN`), a table's name, or the first six or more digits of a key.
+/// `*` instead of a part (`train/*/PP-GNN`), a table's name, or the first six or more digits of a key.
 pub fn find(plan: &Plan, words: &[String]) -> Result<Vec<NodeId>, Failure> {
     let mut found = vec![false; plan.nodes.len()];
     for word in words {
         let mut any = false;
         for (id, node) in plan.iter() {
             let names = std::iter::once(&node.name).chain(&node.aliases);
-            let is_table = plan.tables.iter().any(|t| t.node == id && t.name == *word);
-            if is_table || is_key(word, &node.key.to_string()) || names.into_iter().any(|n| matches(word, n)) {
+            let is_output = plan.outputs.iter().any(|o| o.node == id && o.name == *word);
+            if is_output || is_key(word, &node.key.to_string()) || names.into_iter().any(|n| means(word, n)) {
                 found[id.0] = true;
                 any = true;
             }
@@ -29,13 +29,14 @@ pub fn find(plan: &Plan, words: &[String]) -> Result<Vec<NodeId>, Failure> {
 }
 
 fn unknown(plan: &Plan, word: &str) -> Failure {
-    let mut known: Vec<&str> = plan.nodes.iter().filter_map(|n| n.name.split('/').next()).collect();
+    let mut known: Vec<&str> = plan.nodes.iter().map(|n| n.name.stage.as_str()).collect();
     known.dedup();
-    known.extend(plan.tables.iter().map(|t| t.name.as_str()));
+    known.extend(plan.outputs.iter().map(|o| o.name.as_str()));
     known.sort_unstable();
     known.dedup();
-    let whole = plan.nodes.iter().map(|n| n.name.as_str()).filter(|_| word.contains('/'));
-    let hint = nearest_help(word, known.into_iter().chain(whole.take(10_000)));
+    let whole = plan.nodes.iter().take(10_000).filter(|_| word.contains('/'));
+    let whole: Vec<String> = whole.map(|n| n.name.to_string()).collect();
+    let hint = nearest_help(word, known.into_iter().chain(whole.iter().map(String::as_str)));
     Failure::usage(format!("the plan has no node `{word}`"), Some(&hint))
 }
 
@@ -43,7 +44,15 @@ fn is_key(word: &str, key: &str) -> bool {
     word.len() >= 6 && word.bytes().all(|b| b.is_ascii_hexdigit()) && key.starts_with(word)
 }
 
-fn matches(word: &str, name: &str) -> bool {
-    let mut parts = name.split('/');
-    word.split('/').all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
+/// Whether a word says the parts of a name from the first on; `*` says any part. A part may have slashes of its own.
+fn means(word: &str, name: &NodeName) -> bool {
+    let mut rest = word;
+    for part in name.parts() {
+        let Some(after) = rest.strip_prefix(part).or_else(|| rest.strip_prefix('*')) else { return false };
+        match after.strip_prefix('/') {
+            None => return after.is_empty(),
+            Some(next) => rest = next,
+        }
+    }
+    false
 }

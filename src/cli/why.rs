@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::failure::Failure;
-use super::plan::shown;
+use super::overview::shown;
 use super::project::{PipelineArgs, StoreArgs};
 use super::{exit, print, print_json, targets};
 use crate::history::{Difference, Nearest, Recall};

@@ -5,27 +5,24 @@
 //! of the text that they are written in; those of a known data set start from its folder with data.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use ppgnn_stages::contract::params::nearest_help;
 
-use super::problem::Problems;
-use super::source::{Sources, Span};
-use super::yaml::{self, Data, Key, Node};
+use super::problem::{PipelineError, Problems};
+use super::source::{Source, Sources, Span};
+use super::yaml::{Data, Key, Node};
 
 /// The stage that data sets are parameters of.
 pub const DATASET_STAGE: &str = "load";
 /// The parameter that names a data set.
 pub const DATASET_PARAM: &str = "dataset";
 
-/// The description of a data set that is known without a pipeline.
+/// A data set that is known without a pipeline.
 pub struct Known {
-    /// What the description is called in messages.
-    pub place: String,
-    /// Folder that its paths start from.
-    pub folder: PathBuf,
-    /// The description, as YAML: `load` and `expect` are used here.
-    pub text: String,
+    /// The text that describes it; relative paths in it start from the folder with its data.
+    pub source: Source,
+    /// Parameters of `load`, `expect` among them.
+    pub params: Vec<(Key, Node)>,
     /// The page of the publisher, if there is nothing that could fetch its files.
     pub by_hand: Option<String>,
 }
@@ -34,8 +31,11 @@ pub struct Known {
 pub trait KnownDatasets {
     /// Returns all names.
     fn names(&self) -> Vec<String>;
-    /// Returns the description of one.
-    fn find(&self, name: &str) -> Option<Known>;
+    /// Returns one; `None` if it is not known.
+    ///
+    /// # Errors
+    /// What is wrong with its description.
+    fn find(&self, name: &str) -> Option<Result<Known, PipelineError>>;
 }
 
 /// No data set is known.
@@ -45,7 +45,7 @@ impl KnownDatasets for Nothing {
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
-    fn find(&self, _: &str) -> Option<Known> {
+    fn find(&self, _: &str) -> Option<Result<Known, PipelineError>> {
         None
     }
 }
@@ -148,19 +148,23 @@ impl Resolver<'_> {
         (Vec::new(), None)
     }
 
-    /// Reads a known data set: the parameters under `load`, and `expect`.
+    /// Returns the parameters of a known data set, which stand in a source of their own.
     fn of_known(&mut self, name: &str) -> Option<(Key, Entries)> {
         if let Some(read) = self.read.get(name) {
             return read.clone();
         }
-        let read = self.known.find(name).and_then(|Known { place, folder, text, by_hand }| {
-            self.by_hand.extend(by_hand.map(|page| (name.to_owned(), page)));
-            let source = self.sources.add(place, &folder, &text);
-            let root = yaml::read(self.sources, source, self.problems)?;
-            let mut entries = root.get("load").map(|n| n.entries().to_vec()).unwrap_or_default();
-            entries.extend(root.entries().iter().filter(|(k, _)| k.name == "expect").cloned());
-            let span = Span { source, range: 0..0 };
-            Some((Key { name: name.to_owned(), span }, entries))
+        let read = self.known.find(name).map(|found| match found {
+            Ok(known) => {
+                self.by_hand.extend(known.by_hand.map(|page| (name.to_owned(), page)));
+                let source = self.sources.push(known.source);
+                let mut params = Node { data: Data::Map(known.params), span: Span { source, range: 0..0 } };
+                params.move_to(source);
+                (Key { name: name.to_owned(), span: params.span.clone() }, params.entries().to_vec())
+            }
+            Err(error) => {
+                self.problems.adopt(error, self.sources);
+                (Key { name: name.to_owned(), span: Span::default() }, Vec::new())
+            }
         });
         self.read.insert(name.to_owned(), read.clone());
         read

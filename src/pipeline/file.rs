@@ -4,12 +4,13 @@
 
 use std::collections::HashSet;
 
-use ppgnn_stages::contract::params::{describe, list, nearest_help};
+use ppgnn_stages::contract::params::list;
 use serde_json::Value;
 
 use super::device::DeviceWish;
 use super::document::Setting;
 use super::problem::Problems;
+use super::reader::Reader;
 use super::source::Span;
 use super::yaml::{Data, Key, Node};
 
@@ -141,9 +142,8 @@ pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
     let mut file = PipelineFile::default();
     let mut reader = Reader { problems };
     reader.only(root, &known, "a pipeline file");
-    match root.get("name") {
-        Some(name) => file.name = reader.pipeline_name(name),
-        None => reader.problems.add(&start(&root.span), "missing `name`", Some("add `name: my-experiment`".into())),
+    if let Some(name) = reader.required(root, "name", Some("add `name: my-experiment`".into())) {
+        file.name = reader.pipeline_name(name);
     }
     if let Some(about) = root.get("about") {
         reader.text(about);
@@ -164,10 +164,8 @@ pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
     for (_, node) in &file.datasets {
         reader.map(Some(node));
     }
-    match root.get("stages") {
-        Some(stages) => file.stages = reader.map(Some(stages)).iter().map(|(k, n)| reader.stage(k, n)).collect(),
-        None => reader.problems.add(&start(&root.span), "missing `stages`", None),
-    }
+    let stages = reader.required(root, "stages", None);
+    file.stages = reader.map(stages).iter().map(|(k, n)| reader.stage(k, n)).collect();
     if let Some(sweep) = root.get("sweep") {
         file.sweep = reader.sweep(sweep);
     }
@@ -175,54 +173,7 @@ pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
     file
 }
 
-fn start(span: &Span) -> Span {
-    Span { source: span.source, range: span.range.start..span.range.end.min(span.range.start + 1) }
-}
-
-struct Reader<'p> {
-    problems: &'p mut Problems,
-}
-
 impl Reader<'_> {
-    /// Returns the entries of a mapping; an absent or empty one has none, anything else is a problem.
-    fn map<'n>(&mut self, node: Option<&'n Node>) -> &'n [(Key, Node)] {
-        match node.map(|n| (n, &n.data)) {
-            Some((_, Data::Map(entries))) => entries,
-            Some((node, _)) if !node.is_null() => {
-                self.expected(node, "a mapping");
-                &[]
-            }
-            _ => &[],
-        }
-    }
-
-    fn expected(&mut self, node: &Node, what: &str) {
-        self.problems.add(&node.span, format!("expected {what}, found {}", describe(&node.value())), None);
-    }
-
-    /// Reports every name of a mapping that is not known.
-    fn only(&mut self, node: &Node, known: &[&str], what: &str) {
-        for (key, _) in node.entries() {
-            if !known.contains(&key.name.as_str()) {
-                let message = format!("{what} has no `{}`", key.name);
-                self.problems.add(&key.span, message, Some(nearest_help(&key.name, known.iter().copied())));
-            }
-        }
-    }
-
-    fn text(&mut self, node: &Node) -> Option<Key> {
-        match &node.data {
-            Data::Scalar(Value::String(text)) => Some(Key { name: text.clone(), span: node.span.clone() }),
-            Data::Scalar(scalar @ (Value::Number(_) | Value::Bool(_))) => {
-                Some(Key { name: scalar.to_string(), span: node.span.clone() })
-            }
-            _ => {
-                self.expected(node, "text");
-                None
-            }
-        }
-    }
-
     fn device(&mut self, node: &Node) -> DeviceWish {
         let Value::String(text) = node.value() else {
             self.expected(node, DeviceWish::EXPECTED);
@@ -232,26 +183,6 @@ impl Reader<'_> {
             self.problems.add(&node.span, format!("`{text}` is no device: {why}"), None);
             DeviceWish::default()
         })
-    }
-
-    /// One text or a list of texts.
-    fn texts(&mut self, node: Option<&Node>) -> Vec<Key> {
-        match node.map(|n| (n, &n.data)) {
-            None => Vec::new(),
-            Some((_, Data::List(items))) => items.iter().filter_map(|n| self.text(n)).collect(),
-            Some((node, _)) => self.text(node).into_iter().collect(),
-        }
-    }
-
-    fn list<'n>(&mut self, node: Option<&'n Node>) -> &'n [Node] {
-        match node.map(|n| (n, &n.data)) {
-            Some((_, Data::List(items))) => items,
-            Some((node, _)) if !node.is_null() => {
-                self.expected(node, "a list");
-                &[]
-            }
-            _ => &[],
-        }
     }
 
     /// The name of a pipeline or table becomes a file name.

@@ -45,6 +45,15 @@ impl Problems {
         self.push(Problem { kind: ProblemKind::Data, span: span.clone(), message: message.into(), help });
     }
 
+    /// Takes over the problems of a document that was read on its own, with its texts.
+    pub fn adopt(&mut self, error: PipelineError, sources: &mut Sources) {
+        let first = sources.append(error.sources);
+        for mut problem in error.problems {
+            problem.span.source += first;
+            self.push(problem);
+        }
+    }
+
     fn push(&mut self, problem: Problem) {
         if !self.found.contains(&problem) {
             self.found.push(problem);

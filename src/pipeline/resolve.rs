@@ -4,19 +4,19 @@
 
 use std::path::Path;
 
-use petgraph::algo::{tarjan_scc, toposort};
+use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 use ppgnn_stages::contract::params::{list, nearest_help};
 use ppgnn_stages::contract::{Arity, Slot, StageDef};
 
 use super::axes::Sweep;
-use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};
+use super::datasets::{self, DATASET_PARAM, DATASET_STAGE, Datasets, KnownDatasets};
 use super::device::DeviceWish;
 use super::document::{self, Document, Overrides, Setting};
-use super::file::{self, AbsentData, StageEntry, TableEntry};
+use super::file::{self, AbsentData, PipelineFile, StageEntry, TableEntry};
 use super::problem::{PipelineError, Problems};
-use super::source::Sources;
-use super::yaml::{Key, Node};
+use super::source::{Sources, Span};
+use super::yaml::{Data, Key, Node};
 
 /// A stage as meant.
 #[derive(Clone)]
@@ -88,29 +88,60 @@ impl Pipeline {
         Self::of(document, sources, stages, known)
     }
 
+    /// Makes the pipeline that loads one data set and does nothing else.
+    ///
+    /// # Errors
+    /// Every problem with the data set.
+    pub fn of_dataset(
+        name: &str,
+        stages: &'static [StageDef],
+        known: &dyn KnownDatasets,
+    ) -> Result<Self, PipelineError> {
+        let mut sources = Sources::default();
+        let source = sources.add("<command line>", Path::new("."), name);
+        let span = Span { source, range: 0..name.len() };
+        let key = |name: &str| Key { name: name.to_owned(), span: span.clone() };
+        let dataset = Node { data: Data::Scalar(name.into()), span: span.clone() };
+        let params = vec![(key(DATASET_PARAM), dataset)];
+        let load = StageEntry { name: key(DATASET_STAGE), uses: key(DATASET_STAGE), inputs: Vec::new(), params };
+        let file = PipelineFile { name: name.to_owned(), stages: vec![load], ..PipelineFile::default() };
+        Self::meant(file, Vec::new(), sources, stages, known)
+    }
+
     fn of(
         document: Document,
-        mut sources: Sources,
+        sources: Sources,
         stages: &'static [StageDef],
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
         let file = file::read(&document.root, &mut problems);
         problems.finish(&sources)?;
+        let pipeline = Self::meant(file, document.forced, sources, stages, known)?;
+        Ok(Self { profile: document.profile, profiles: document.profiles, ..pipeline })
+    }
 
+    /// Finds what the file means; `forced` are settings from the command line.
+    fn meant(
+        file: PipelineFile,
+        forced: Vec<Setting>,
+        mut sources: Sources,
+        stages: &'static [StageDef],
+        known: &dyn KnownDatasets,
+    ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
         let uses = wire(&file.stages, stages, &mut problems);
-        let sweep = Sweep::expand(file.sweep, &document.forced, &mut problems);
+        let sweep = Sweep::expand(file.sweep, &forced, &mut problems);
         let names = || file.stages.iter().map(|s| s.name.name.as_str());
         let axis_settings = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
-        for setting in axis_settings.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&document.forced) {
+        for setting in axis_settings.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&forced) {
             if !names().any(|n| n == setting.stage) {
                 let message = format!("the pipeline has no stage `{}`", setting.stage);
                 problems.add(&setting.span, message, Some(nearest_help(&setting.stage, names())));
             }
         }
         let of_sweep = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
-        let settings = of_sweep.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&document.forced);
+        let settings = of_sweep.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&forced);
         let set = settings.filter(|s| s.param == DATASET_PARAM).map(|s| s.value.value());
         let written = file.stages.iter().flat_map(|s| &s.params).filter(|(k, _)| k.name == DATASET_PARAM);
         let named: Vec<_> = set.chain(written.map(|(_, n)| n.value())).collect();
@@ -119,14 +150,14 @@ impl Pipeline {
         problems.finish(&sources)?;
         Ok(Self {
             name: file.name,
-            profile: document.profile,
-            profiles: document.profiles,
+            profile: None,
+            profiles: Vec::new(),
             datasets,
             absent: file.absent,
             device: file.device,
             stages: uses,
             sweep,
-            forced: document.forced,
+            forced,
             tables: file.tables,
             sources,
         })
@@ -206,12 +237,10 @@ fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Prob
         inputs[at].sort_by_key(|(slot, _)| def.inputs.iter().position(|s| s.name == slot.name));
     }
     report_cycles(&graph, entries, problems);
-    let Ok(order) = toposort(&graph, None) else { return Vec::new() };
-    if defs.iter().any(Option::is_none) {
+    let order = order(&inputs);
+    if order.len() < entries.len() || defs.iter().any(Option::is_none) {
         return Vec::new();
     }
-    // Among the possible orders, the one nearest to the file reads best; toposort's own order is arbitrary.
-    let order = stable_order(&order.iter().map(|n| graph[*n]).collect::<Vec<_>>(), &inputs);
     let place = |old: usize| order.iter().position(|o| *o == old).unwrap_or(0);
     order
         .iter()
@@ -223,10 +252,9 @@ fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Prob
         .collect()
 }
 
-/// Sorts inputs first and otherwise keeps the order of the file.
-fn stable_order(any_order: &[usize], inputs: &[Vec<(Slot, Vec<usize>)>]) -> Vec<usize> {
-    let mut left: Vec<usize> = any_order.to_vec();
-    left.sort_unstable();
+/// Sorts inputs first and otherwise keeps the order of the file, which reads best. Leaves out what is in a cycle.
+fn order(inputs: &[Vec<(Slot, Vec<usize>)>]) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..inputs.len()).collect();
     let mut order = Vec::new();
     while let Some(at) =
         left.iter().position(|s| inputs[*s].iter().flat_map(|(_, from)| from).all(|f| order.contains(f)))

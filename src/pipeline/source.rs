@@ -33,8 +33,20 @@ pub struct Sources {
 impl Sources {
     /// Adds a text and returns its position.
     pub fn add(&mut self, name: impl Into<String>, folder: &Path, text: &str) -> usize {
-        self.all.push(Source { name: name.into(), folder: folder.to_owned(), text: text.into() });
+        self.push(Source { name: name.into(), folder: folder.to_owned(), text: text.into() })
+    }
+
+    /// Adds a source and returns its position.
+    pub fn push(&mut self, source: Source) -> usize {
+        self.all.push(source);
         self.all.len() - 1
+    }
+
+    /// Adds all sources of another list and returns the position of the first.
+    pub fn append(&mut self, others: Sources) -> usize {
+        let first = self.all.len();
+        self.all.extend(others.all);
+        first
     }
 
     /// Returns a source.

@@ -62,6 +62,21 @@ impl Node {
         if let Data::Map(entries) = &self.data { entries } else { &[] }
     }
 
+    /// Says that the value, with all that is in it, stands in another source.
+    pub fn move_to(&mut self, source: usize) {
+        self.span.source = source;
+        match &mut self.data {
+            Data::Scalar(_) => {}
+            Data::List(items) => items.iter_mut().for_each(|item| item.move_to(source)),
+            Data::Map(entries) => {
+                for (key, value) in entries {
+                    key.span.source = source;
+                    value.move_to(source);
+                }
+            }
+        }
+    }
+
     /// Returns whether the value is null or absent.
     pub fn is_null(&self) -> bool {
         matches!(self.data, Data::Scalar(Value::Null))

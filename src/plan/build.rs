@@ -5,19 +5,23 @@
 //! linear in the number of nodes.
 
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use ppgnn_stages::contract::params::{self, Checked, nearest_help};
+use ppgnn_stages::contract::params::{self, Checked};
 use ppgnn_stages::contract::{Arity, StageDef};
 use serde_json::{Map, Value, json};
 
-use super::graph::{Absence, Edge, Node, NodeId, Plan, key_inputs};
+use super::graph::{Absence, Edge, Node, NodeId, Output, Plan, key_inputs};
 use super::key::{ArtifactKey, KeyInputs, KeyVariant};
+use super::name::NodeName;
 use super::{sharing, tables};
 use crate::pipeline::{
-    AbsentData, DATASET_PARAM, DATASET_STAGE, Pipeline, PipelineError, Problems, Setting, Span, StageUse, holds,
+    AbsentData, DATASET_PARAM, DATASET_STAGE, Pipeline, PipelineError, Problems, Setting, Span, StageUse,
 };
+
+/// The record of what was published stands beside it under this name.
+const RECORD: &str = "published";
 
 /// What a plan depends on beside the pipeline.
 pub struct Surroundings<'a> {
@@ -39,21 +43,20 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
     let mut builder = Builder::new(pipeline, around);
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
     for point in &pipeline.sweep.points {
-        let mut made: Vec<Made> = Vec::with_capacity(pipeline.stages.len());
+        let mut planned: Vec<Planned> = Vec::with_capacity(pipeline.stages.len());
         for stage in 0..pipeline.stages.len() {
-            let node = builder.node(stage, point, &made);
-            made.push(node);
+            let node = builder.node(stage, point, &planned);
+            planned.push(node);
         }
-        of_points.push(made);
+        of_points.push(planned);
     }
     builder.check_unused_datasets();
     let nothing_left = builder.nodes.is_empty();
     let unshared = pipeline.sweep.points.len() * pipeline.stages.len() + pipeline.tables.len();
-    let mut tables = Vec::new();
     for table in &pipeline.tables {
-        tables.extend(tables::add(&mut builder, table, &of_points));
+        tables::add(&mut builder, table, &of_points);
     }
-    let Builder { mut problems, nodes, absent, known_data, .. } = builder;
+    let Builder { mut problems, nodes, outputs, absent, known_data, .. } = builder;
     if pipeline.absent == AbsentData::Fail || nothing_left {
         for (absence, span) in &absent {
             problems.add_data(span, absence.what(), Some(absence.remedy()));
@@ -65,7 +68,7 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
         profile: pipeline.profile.clone(),
         device: pipeline.device.clone(),
         nodes,
-        tables,
+        outputs,
         absent: absent.into_iter().map(|(absence, _)| absence).collect(),
         known_data,
         unshared,
@@ -75,15 +78,15 @@ pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, Pipelin
 }
 
 /// A node, or why there is none.
-pub(super) type Made = Result<NodeId, Gone>;
+pub(super) type Planned = Result<NodeId, NoNode>;
 
 /// Why there is no node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gone {
+pub(super) enum NoNode {
     /// A problem was reported.
-    Problem,
+    Reported,
     /// Data is not here: a place in [`Builder::absent`].
-    Absent(usize),
+    DataAbsent(usize),
 }
 
 pub(super) struct Builder<'b> {
@@ -92,17 +95,19 @@ pub(super) struct Builder<'b> {
     pub(super) problems: Problems,
     nodes: Vec<Node>,
     by_key: HashMap<ArtifactKey, NodeId>,
-    names: HashSet<String>,
-    used_datasets: HashSet<String>,
+    names: HashSet<NodeName>,
+    outputs: Vec<Output>,
+    output_names: HashSet<String>,
+    pub(super) used_datasets: HashSet<String>,
     /// Data that is not here, and where it is asked for.
     pub(super) absent: Vec<(Absence, Span)>,
     known_data: Vec<(NodeId, String)>,
     /// For every stage its parameters as written, data sets not yet looked up.
-    base: Vec<Map<String, Value>>,
+    pub(super) base: Vec<Map<String, Value>>,
     /// For every stage the axes that can reach it, its own or through its inputs.
     pub(super) axes: Vec<Vec<usize>>,
     /// For every stage the nodes made so far, by the values of those axes.
-    made: Vec<HashMap<Vec<usize>, Made>>,
+    made: Vec<HashMap<Vec<usize>, Planned>>,
 }
 
 impl<'b> Builder<'b> {
@@ -119,6 +124,8 @@ impl<'b> Builder<'b> {
             nodes: Vec::new(),
             by_key: HashMap::new(),
             names: HashSet::new(),
+            outputs: Vec::new(),
+            output_names: HashSet::new(),
             used_datasets: HashSet::new(),
             absent: Vec::new(),
             known_data: Vec::new(),
@@ -129,7 +136,7 @@ impl<'b> Builder<'b> {
     }
 
     /// Returns the node of a stage at a point, making it if no earlier point had the same values.
-    fn node(&mut self, stage: usize, point: &[usize], upstream: &[Made]) -> Made {
+    fn node(&mut self, stage: usize, point: &[usize], upstream: &[Planned]) -> Planned {
         let values: Vec<usize> = self.axes[stage].iter().map(|a| point[*a]).collect();
         if let Some(node) = self.made[stage].get(&values) {
             return *node;
@@ -139,11 +146,11 @@ impl<'b> Builder<'b> {
         node
     }
 
-    fn make(&mut self, stage: usize, point: &[usize], upstream: &[Made]) -> Made {
+    fn make(&mut self, stage: usize, point: &[usize], upstream: &[Planned]) -> Planned {
         let pipeline = self.pipeline;
         let used = &pipeline.stages[stage];
-        let written = self.written(stage, point).ok_or(Gone::Problem)?;
-        let checked = self.checked(used, point, written).ok_or(Gone::Problem)?;
+        let written = self.written(stage, point).ok_or(NoNode::Reported)?;
+        let checked = self.checked(used, point, written).ok_or(NoNode::Reported)?;
         let mut inputs = Vec::new();
         for slot in used.def.inputs {
             let wired = used.inputs.iter().find(|(s, _)| s.name == slot.name).map_or(&[][..], |(_, w)| w);
@@ -153,16 +160,26 @@ impl<'b> Builder<'b> {
             }
             if wired.is_empty() && slot.arity == Arity::Optional {
                 self.unwired(used, point, slot.name, &checked);
-                return Err(Gone::Problem);
+                return Err(NoNode::Reported);
             }
             for from in wired {
                 inputs.push(Edge { slot: slot.name, node: upstream[*from]? });
             }
         }
         let tags = self.axes[stage].iter().filter_map(|a| pipeline.sweep.axes[*a].tag(point[*a]));
-        let name = std::iter::once(used.name.name.clone()).chain(tags).collect::<Vec<_>>().join("/");
-        let params = self.with_digests(used, point, &checked)?;
-        let node = self.add(name, used.def, checked, params, inputs);
+        let name = NodeName::new(&used.name.name, tags);
+        let params = self.with_digests(&checked, |builder, name, path, error| {
+            if error.kind() == ErrorKind::NotFound && builder.known_dataset(used, point).is_some() {
+                return builder.absence(used, point, path);
+            }
+            let span = builder.span_of(used, point, name, false);
+            builder.unreadable(&span, path, error)
+        })?;
+        let published_as = name.file_name();
+        let (node, is_new) = self.add(name, used.def, checked, params, inputs);
+        if is_new && !used.def.publishes.is_empty() {
+            self.publish(published_as, node, &used.name.span);
+        }
         if used.def.name == DATASET_STAGE
             && let Some(known) = self.known_dataset(used, point)
             && !self.known_data.iter().any(|(there, _)| *there == node)
@@ -172,27 +189,24 @@ impl<'b> Builder<'b> {
         Ok(node)
     }
 
-    /// The name of the data set that `load` reads at a point.
-    fn dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
-        let set = self.settings(used, point).filter(|s| s.param == DATASET_PARAM).last().map(|s| s.value.value());
-        let own = || used.params.iter().find(|(k, _)| k.name == DATASET_PARAM).map(|(_, n)| n.value());
-        set.or_else(own)?.as_str().map(str::to_owned)
+    /// Notes that files of a node are published under a name.
+    pub(super) fn publish(&mut self, name: String, node: NodeId, span: &Span) {
+        if name == RECORD || !self.output_names.insert(name.clone()) {
+            let help = Some("give the stage or the table another name".into());
+            self.problems.add(span, format!("something else is published as `{name}`"), help);
+        }
+        self.outputs.push(Output { name, node });
     }
 
-    /// The known data set that `load` starts from at a point.
-    fn known_dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
-        self.pipeline.datasets.known.get(&self.dataset(used, point)?).cloned()
-    }
-
-    /// Adds a node, or finds the one with the same key.
+    /// Adds a node, or finds the one with the same key. Returns whether it is new.
     pub(super) fn add(
         &mut self,
-        mut name: String,
+        mut name: NodeName,
         stage: &'static StageDef,
         checked: Checked,
         params: Map<String, Value>,
         inputs: Vec<Edge>,
-    ) -> NodeId {
+    ) -> (NodeId, bool) {
         let around = self.around;
         let profile = if stage.on_device { &around.device_profile } else { &around.profile };
         let ingredients = KeyInputs {
@@ -208,51 +222,15 @@ impl<'b> Builder<'b> {
             if self.nodes[there.0].name != name {
                 self.nodes[there.0].aliases.push(name);
             }
-            return *there;
+            return (*there, false);
         }
         while !self.names.insert(name.clone()) {
-            name.push('~');
+            name.mark();
         }
         let id = NodeId(self.nodes.len());
         self.by_key.insert(key, id);
         self.nodes.push(Node { name, aliases: Vec::new(), stage, params: checked, inputs, ingredients, key });
-        id
-    }
-
-    /// Returns the parameters of a stage at a point, as written: data set, file, axes, `when`, `--set`.
-    fn written(&mut self, stage: usize, point: &[usize]) -> Option<Map<String, Value>> {
-        let used = &self.pipeline.stages[stage];
-        let mut written = self.base[stage].clone();
-        for setting in self.settings(used, point) {
-            written.insert(setting.param.clone(), setting.value.value());
-        }
-        if used.def.name != DATASET_STAGE {
-            return Some(written);
-        }
-        let Some(name) = written.shift_remove(DATASET_PARAM) else { return Some(written) };
-        let datasets = &self.pipeline.datasets;
-        let known = || {
-            let own = datasets.all.iter().map(|(k, _)| k.name.as_str());
-            own.chain(datasets.names.iter().map(String::as_str))
-        };
-        let found = name.as_str().and_then(|n| datasets.get(n));
-        let Some((_, dataset)) = found else {
-            let help = if known().next().is_none() {
-                "the pipeline has no `datasets`".to_owned()
-            } else {
-                nearest_help(name.as_str().unwrap_or_default(), known())
-            };
-            let span = self.span_of(used, point, DATASET_PARAM, false);
-            let shown = name.as_str().map_or(name.to_string(), str::to_owned);
-            self.problems.add(&span, format!("unknown data set `{shown}`"), Some(help));
-            return None;
-        };
-        if let Some(name) = name.as_str() {
-            self.used_datasets.insert(name.to_owned());
-        }
-        let mut all: Map<_, _> = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
-        all.extend(written);
-        Some(all)
+        (id, true)
     }
 
     /// Checks data sets that no point uses: one that is broken should not wait for its first use to say so.
@@ -268,31 +246,27 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Settings that the sweep and the command line make on a stage at a point, the strongest last.
-    fn settings(&self, used: &'b StageUse, point: &[usize]) -> impl Iterator<Item = &'b Setting> + use<'b> {
-        let sweep = &self.pipeline.sweep;
-        let point = point.to_vec();
-        let of_axes = sweep.axes.iter().zip(point.clone()).flat_map(|(axis, value)| &axis.values[value].settings);
-        let of_when = sweep.when.iter().filter(move |w| holds(&w.matches, &point)).flat_map(|w| &w.settings);
-        of_axes.chain(of_when).chain(&self.pipeline.forced).filter(|s| s.stage == used.name.name)
+    /// Checks parameters. A relative path starts from the folder of the text that it is written in.
+    pub(super) fn check(
+        &self,
+        def: &StageDef,
+        mut written: Map<String, Value>,
+        span_of: impl Fn(&str) -> Span,
+    ) -> Result<Checked, Vec<params::Problem>> {
+        let checked = def.check(&written)?;
+        if checked.files().all(|(_, path)| path.is_absolute()) {
+            return Ok(checked);
+        }
+        let files = checked.map_files(|name, path| {
+            let path = self.pipeline.sources.folder(&span_of(name)).join(path);
+            Ok::<_, std::convert::Infallible>(path.display().to_string().into())
+        });
+        written.extend(files.unwrap_or_default());
+        def.check(&written)
     }
 
-    fn checked(&mut self, used: &'b StageUse, point: &[usize], mut written: Map<String, Value>) -> Option<Checked> {
-        let mut result = used.def.check(&written);
-        // A relative path starts from the folder of the file that it is written in.
-        if let Ok(checked) = &result
-            && checked.files().any(|(_, path)| path.is_relative())
-        {
-            let files = checked.map_files(|name, path| {
-                let span = self.span_of(used, point, name, false);
-                Ok::<_, std::convert::Infallible>(
-                    self.pipeline.sources.folder(&span).join(path).display().to_string().into(),
-                )
-            });
-            written.extend(files.unwrap_or_default());
-            result = used.def.check(&written);
-        }
-        let found: Vec<params::Problem> = match result {
+    fn checked(&mut self, used: &'b StageUse, point: &[usize], written: Map<String, Value>) -> Option<Checked> {
+        let found = match self.check(used.def, written, |name| self.span_of(used, point, name, false)) {
             Ok(checked) => return Some(checked),
             Err(found) => found,
         };
@@ -319,33 +293,31 @@ impl<'b> Builder<'b> {
         self.problems.add(&span, message, Some(help));
     }
 
-    /// Returns the parameters for the key: a file counts by its content.
-    fn with_digests(
+    /// Returns the parameters for the key: a file counts by its content. `unread` says what a file means that cannot be read.
+    pub(super) fn with_digests(
         &mut self,
-        used: &'b StageUse,
-        point: &[usize],
         checked: &Checked,
-    ) -> Result<Map<String, Value>, Gone> {
+        mut unread: impl FnMut(&mut Self, &str, &Path, &io::Error) -> NoNode,
+    ) -> Result<Map<String, Value>, NoNode> {
+        let around = self.around;
         let mut params = checked.all().clone();
-        let digests = checked.map_files(|name, path| match (self.around.digest)(path) {
+        let digests = checked.map_files(|name, path| match (around.digest)(path) {
             Ok(digest) => Ok(json!({ "blake3": digest })),
-            Err(error) if error.kind() == ErrorKind::NotFound && self.known_dataset(used, point).is_some() => {
-                Err(self.absence(used, point, path))
-            }
-            Err(error) => {
-                let span = self.span_of(used, point, name, false);
-                let help = "a relative path starts from the folder of the file it is written in";
-                let message = format!("cannot read `{}`: {error}", path.display());
-                self.problems.add_data(&span, message, Some(help.into()));
-                Err(Gone::Problem)
-            }
+            Err(error) => Err(unread(self, name, path, &error)),
         });
         params.extend(digests?);
         Ok(params)
     }
 
+    /// Reports a file that cannot be read.
+    pub(super) fn unreadable(&mut self, span: &Span, path: &Path, error: &io::Error) -> NoNode {
+        let help = "a relative path starts from the folder of the file it is written in";
+        self.problems.add_data(span, format!("cannot read `{}`: {error}", path.display()), Some(help.into()));
+        NoNode::Reported
+    }
+
     /// Notes that the data of a known data set is not here.
-    fn absence(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> Gone {
+    fn absence(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> NoNode {
         let (dataset, known) = (self.dataset(used, point), self.known_dataset(used, point));
         let (dataset, known) = (dataset.unwrap_or_default(), known.unwrap_or_default());
         let by_hand = self.pipeline.datasets.by_hand.get(&known).cloned();
@@ -355,23 +327,7 @@ impl<'b> Builder<'b> {
             self.absent.push((absence, span));
             self.absent.len() - 1
         });
-        Gone::Absent(at)
-    }
-
-    /// Finds where a parameter of a stage at a point was written, strongest place first.
-    fn span_of(&self, used: &'b StageUse, point: &[usize], param: &str, name: bool) -> Span {
-        if let Some(setting) = self.settings(used, point).filter(|s| s.param == param).last() {
-            return if name { setting.span.clone() } else { setting.value.span.clone() };
-        }
-        let dataset = |p: &str| {
-            let (key, set) = self.pipeline.datasets.get(&self.dataset(used, point)?)?;
-            let entry = set.entries().iter().find(|(k, _)| k.name == p);
-            Some(entry.map_or_else(|| key.span.clone(), |(k, n)| if name { k.span.clone() } else { n.span.clone() }))
-        };
-        let own = used.params.iter().find(|(k, _)| k.name == param);
-        own.map(|(k, n)| if name { k.span.clone() } else { n.span.clone() })
-            .or_else(|| dataset(param))
-            .unwrap_or_else(|| used.name.span.clone())
+        NoNode::DataAbsent(at)
     }
 }
 
@@ -393,3 +349,6 @@ fn reaching_axes(pipeline: &Pipeline) -> Vec<Vec<usize>> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

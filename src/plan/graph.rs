@@ -9,6 +9,7 @@ use ppgnn_stages::contract::params::Checked;
 use crate::pipeline::DeviceWish;
 
 use super::key::{ArtifactKey, KeyInput, KeyInputs};
+use super::name::NodeName;
 
 /// Position of a node in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,10 +27,10 @@ pub struct Edge {
 /// One result to have: a stage with parameters and inputs. Nodes with equal keys are one node.
 #[derive(Clone)]
 pub struct Node {
-    /// Readable name, unique in the plan: `train/cora/PP-GNN`.
-    pub name: String,
+    /// Readable name, unique in the plan.
+    pub name: NodeName,
     /// Other names of the same node: points of the sweep that turned out to mean the same.
-    pub aliases: Vec<String>,
+    pub aliases: Vec<NodeName>,
     /// The stage.
     pub stage: &'static StageDef,
     /// Its parameters.
@@ -43,11 +44,6 @@ pub struct Node {
 }
 
 impl Node {
-    /// Returns the name that the pipeline gives its stage.
-    fn stage_name(&self) -> &str {
-        self.name.split('/').next().unwrap_or(&self.name)
-    }
-
     /// Returns the node that this one is a slice of, if it is one.
     pub fn slice_of(&self) -> Option<NodeId> {
         let slot = self.stage.shared?.slot;
@@ -60,12 +56,12 @@ pub(super) fn key_inputs(inputs: &[Edge], nodes: &[Node]) -> Vec<KeyInput> {
     inputs.iter().map(|e| KeyInput { slot: e.slot.to_owned(), key: nodes[e.node.0].key }).collect()
 }
 
-/// A table of the pipeline and the node that makes it.
-#[derive(Clone, Debug)]
-pub struct TableNode {
-    /// Name of the table.
+/// What the pipeline publishes: files of one node, under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The name, unique in the plan.
     pub name: String,
-    /// The `tabulate` node.
+    /// The node.
     pub node: NodeId,
 }
 
@@ -124,8 +120,8 @@ pub struct Plan {
     pub device: DeviceWish,
     /// The nodes; an edge only points to an earlier one.
     pub nodes: Vec<Node>,
-    /// The tables.
-    pub tables: Vec<TableNode>,
+    /// What is published, in the order of the file.
+    pub outputs: Vec<Output>,
     /// Data sets that were left out because their data is not here.
     pub absent: Vec<Absence>,
     /// For nodes that read a known data set, its name.
@@ -166,9 +162,9 @@ impl Plan {
         let whole = self.nodes.iter().filter(|n| n.slice_of().is_none());
         for edge in whole.flat_map(|n| &n.inputs) {
             leaf[edge.node.0] = false;
-            used.insert(self.node(edge.node).stage_name());
+            used.insert(&self.node(edge.node).name.stage);
         }
-        let wanted = |(id, node): &(NodeId, &Node)| leaf[id.0] && !used.contains(node.stage_name());
+        let wanted = |(id, node): &(NodeId, &Node)| leaf[id.0] && !used.contains(&node.name.stage);
         self.iter().filter(wanted).map(|(id, _)| id).collect()
     }
 }

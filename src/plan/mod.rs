@@ -1,14 +1,19 @@
 //! Planning: from a pipeline as meant to nodes with keys. Nothing is computed here.
 
+mod at_point;
 mod build;
 mod canon;
 mod files;
 mod graph;
 mod key;
+mod name;
 mod sharing;
 mod tables;
+#[cfg(test)]
+mod testing;
 
 pub use build::{Surroundings, build};
 pub use files::FileDigests;
-pub use graph::{Absence, Edge, Node, NodeId, Plan, TableNode};
+pub use graph::{Absence, Edge, Node, NodeId, Output, Plan};
 pub use key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};
+pub use name::{NodeName, file_name};

@@ -31,7 +31,7 @@ pub(super) fn share(plan: &mut Plan) {
         }
         plan.nodes.push(node);
     }
-    plan.tables.iter_mut().for_each(|table| table.node = moved[table.node.0]);
+    plan.outputs.iter_mut().for_each(|output| output.node = moved[output.node.0]);
     plan.known_data.iter_mut().for_each(|(node, _)| *node = moved[node.0]);
 }
 

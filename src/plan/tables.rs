@@ -1,147 +1,159 @@
 //! Turns a table of the pipeline into a `tabulate` node: which run stands in which cell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::Path;
 
-use ppgnn_stages::contract::Kind;
-use ppgnn_stages::contract::params::{list, nearest_help};
+use ppgnn_stages::contract::params::{Checked, list, nearest_help};
+use ppgnn_stages::contract::{Kind, StageDef};
 use serde_json::{Map, Value, json};
 
-use super::build::{Builder, Gone, Made};
-use super::graph::{Edge, NodeId, TableNode};
-use crate::pipeline::{Axis, Key, TableEntry, holds};
+use super::build::{Builder, NoNode, Planned};
+use super::graph::{Edge, NodeId};
+use super::name::NodeName;
+use crate::pipeline::{Axis, Key, Span, TableEntry, holds};
 
 /// The stage that makes tables.
 const TABLE_STAGE: &str = "tabulate";
-/// The kind that it reads.
-const METRICS: Kind = Kind("metrics");
-
-/// The parameter of `tabulate` that names a file of published values.
-const REFERENCE: &str = "reference";
 
 /// A row and a column.
 type Place = (Vec<usize>, Vec<usize>);
-/// For each cell that cannot be computed the absence behind it.
-type Absent = BTreeMap<Place, usize>;
 /// For each cell its candidates, and for each candidate the nodes that are pooled.
 type Cells = BTreeMap<Place, BTreeMap<Vec<usize>, Vec<NodeId>>>;
 
-/// Adds the node of a table, or reports why it cannot be made.
-pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Made>]) -> Option<TableNode> {
+/// The stage that a table shows, and where each axis that reaches it goes.
+struct Layout {
+    from: usize,
+    rows: Vec<usize>,
+    columns: Vec<usize>,
+    /// The axes that are neither of these nor pooled: what candidates of one cell differ in.
+    left: Vec<usize>,
+}
+
+/// What stands in a table.
+struct Content {
+    cells: Cells,
+    /// For each cell that cannot be computed, why not.
+    absent: BTreeMap<Place, String>,
+}
+
+/// Adds the node of a table and publishes it. `None` where a problem was reported.
+pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Planned>]) -> Option<()> {
     let stage = builder.around.stages.iter().find(|d| d.name == TABLE_STAGE)?;
-    let from = metrics_stage(builder, table)?;
+    let slot = stage.inputs.first()?;
+    let layout = layout(builder, table, slot.kind)?;
+    let content = content(builder, table, &layout, of_points)?;
+    let (params, inputs) = params(&builder.pipeline.sweep.axes, table, &layout, &content);
+    let checked = checked(builder, table, stage, params)?;
+    let unread = |builder: &mut Builder, name: &str, path: &Path, error: &io::Error| {
+        builder.unreadable(&span_of(table, name), path, error)
+    };
+    let in_key = builder.with_digests(&checked, unread).ok()?;
+    let edges = inputs.into_iter().map(|node| Edge { slot: slot.name, node }).collect();
+    let name = NodeName::new(TABLE_STAGE, [&table.name.name]);
+    let (node, _) = builder.add(name, stage, checked, in_key, edges);
+    builder.publish(table.name.name.clone(), node, &table.name.span);
+    Some(())
+}
+
+fn layout(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<Layout> {
+    let from = shown_stage(builder, table, kind)?;
     let sweep = &builder.pipeline.sweep;
     let mut known = |keys: &[Key]| keys.iter().map(|k| sweep.known_axis(k, &mut builder.problems)).collect::<Vec<_>>();
+    // All three are looked at before the first unknown axis ends this, so that every one is reported.
     let (rows, columns, pool) = (known(&table.rows), known(&table.columns), known(&table.pool));
-    let filter = sweep.matches(&table.filter, &mut builder.problems);
-    let (rows, columns, pool): (Vec<usize>, Vec<usize>, Vec<usize>) = (
-        rows.into_iter().collect::<Option<_>>()?,
-        columns.into_iter().collect::<Option<_>>()?,
-        pool.into_iter().collect::<Option<_>>()?,
-    );
-    if !all_reach(builder, from, &[&rows, &columns, &pool], table) {
+    let all = |axes: Vec<Option<usize>>| axes.into_iter().collect::<Option<Vec<usize>>>();
+    let (rows, columns, pool) = (all(rows)?, all(columns)?, all(pool)?);
+    let placed = [&rows[..], &columns, &pool].concat();
+    if !all_reach(builder, from, &placed, table) {
         return None;
     }
-    let placed: Vec<usize> = [&rows[..], &columns, &pool].concat();
-    let left: Vec<usize> = builder.axes[from].iter().copied().filter(|a| !placed.contains(a)).collect();
+    let left = builder.axes[from].iter().copied().filter(|a| !placed.contains(a)).collect();
+    Some(Layout { from, rows, columns, left })
+}
 
-    let mut cells = Cells::new();
-    let mut absent = Absent::new();
-    let mut missing = false;
-    for (point, made) in sweep.points.iter().zip(of_points).filter(|(p, _)| holds(&filter, p)) {
-        let at = |axes: &[usize]| at_axes(point, axes);
-        let node = match made[from] {
-            Ok(node) => node,
-            Err(Gone::Absent(at)) => {
-                absent.insert((at_axes(point, &rows), at_axes(point, &columns)), at);
-                continue;
+/// Finds the runs of every cell.
+fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points: &[Vec<Planned>]) -> Option<Content> {
+    let sweep = &builder.pipeline.sweep;
+    let filter = sweep.matches(&table.filter, &mut builder.problems);
+    let (mut cells, mut absent) = (Cells::new(), BTreeMap::new());
+    let mut incomplete = false;
+    for (point, planned) in sweep.points.iter().zip(of_points).filter(|(p, _)| holds(&filter, p)) {
+        let at = |axes: &[usize]| axes.iter().map(|a| point[*a]).collect::<Vec<usize>>();
+        let place = (at(&layout.rows), at(&layout.columns));
+        match planned[layout.from] {
+            Ok(node) => {
+                let pooled = cells.entry(place).or_default().entry(at(&layout.left)).or_default();
+                if !pooled.contains(&node) {
+                    pooled.push(node);
+                }
             }
-            Err(Gone::Problem) => {
-                missing = true;
-                continue;
+            Err(NoNode::DataAbsent(at)) => {
+                absent.insert(place, at);
             }
-        };
-        let pooled = cells.entry((at(&rows), at(&columns))).or_default().entry(at(&left)).or_default();
-        if !pooled.contains(&node) {
-            pooled.push(node);
+            Err(NoNode::Reported) => incomplete = true,
         }
     }
-    if missing {
+    if incomplete {
         return None;
     }
     if cells.is_empty() && absent.is_empty() {
-        builder.problems.add(
-            &table.name.span,
-            format!("no point of the sweep is in table `{}`", table.name.name),
-            None,
-        );
+        let message = format!("no point of the sweep is in table `{}`", table.name.name);
+        builder.problems.add(&table.name.span, message, None);
         return None;
     }
-    // Points that differ in nothing that reaches the metrics are one candidate.
-    for candidates in cells.values_mut() {
-        let mut seen: Vec<Vec<NodeId>> = Vec::new();
-        candidates.retain(|_, nodes| {
-            !seen.contains(nodes) && {
-                seen.push(nodes.clone());
-                true
-            }
-        });
-    }
+    merge_candidates(&mut cells);
     let picks = table.params.iter().any(|(k, n)| k.name == "pick" && !n.is_null());
     if !picks && cells.values().any(|c| c.len() > 1) {
-        report_mixed(builder, &left, &cells, table);
+        report_mixed(builder, &layout.left, &cells, table);
         return None;
     }
     // A cell with some of its runs is computed from those; a candidate that is not here cannot be picked.
     absent.retain(|place, _| !cells.contains_key(place));
-    let whys = absent.into_iter().map(|(place, at)| (place, builder.absent[at].0.in_short())).collect();
-    let (mut params, inputs) = params(&builder.pipeline.sweep.axes, table, [&rows, &columns, &left], &cells, &whys);
-    if let Some((_, node)) = table.params.iter().find(|(k, _)| k.name == REFERENCE)
-        && let Some(path) = node.value().as_str()
-    {
-        let path = builder.pipeline.sources.folder(&node.span).join(path);
-        params.insert(REFERENCE.into(), path.display().to_string().into());
-    }
-    let checked = match stage.check(&params) {
-        Ok(checked) => checked,
-        Err(found) => {
-            for problem in found {
-                let written = table.params.iter().find(|(k, _)| k.name == problem.param);
-                let span = written.map_or(&table.name.span, |(_, n)| &n.span);
-                builder.problems.add(span, format!("table `{}`: {}", table.name.name, problem.message), problem.help);
+    let absent = absent.into_iter().map(|(place, at)| (place, builder.absent[at].0.in_short())).collect();
+    Some(Content { cells, absent })
+}
+
+/// Points that differ in nothing that reaches the metrics are one candidate.
+fn merge_candidates(cells: &mut Cells) {
+    for candidates in cells.values_mut() {
+        let mut seen: Vec<Vec<NodeId>> = Vec::new();
+        candidates.retain(|_, nodes| {
+            let is_new = !seen.contains(nodes);
+            if is_new {
+                seen.push(nodes.clone());
             }
-            return None;
-        }
+            is_new
+        });
+    }
+}
+
+fn checked(builder: &mut Builder, table: &TableEntry, stage: &StageDef, params: Map<String, Value>) -> Option<Checked> {
+    let found = match builder.check(stage, params, |name| span_of(table, name)) {
+        Ok(checked) => return Some(checked),
+        Err(found) => found,
     };
-    let mut all = checked.all().clone();
-    let digests = checked.map_files(|name, path| {
-        (builder.around.digest)(path).map(|digest| json!({ "blake3": digest })).map_err(|error| {
-            let written = table.params.iter().find(|(k, _)| k.name == name);
-            let span = written.map_or(&table.name.span, |(_, n)| &n.span);
-            let help = "a relative path starts from the folder of the file it is written in";
-            let message = format!("cannot read `{}`: {error}", path.display());
-            builder.problems.add_data(span, message, Some(help.into()));
-        })
-    });
-    all.extend(digests.ok()?);
-    let slot = stage.inputs.first()?.name;
-    let edges = inputs.into_iter().map(|node| Edge { slot, node }).collect();
-    let node = builder.add(format!("{TABLE_STAGE}/{}", table.name.name), stage, checked, all, edges);
-    Some(TableNode { name: table.name.name.clone(), node })
+    for problem in found {
+        let message = format!("table `{}`: {}", table.name.name, problem.message);
+        builder.problems.add(&span_of(table, &problem.param), message, problem.help);
+    }
+    None
 }
 
-fn at_axes(point: &[usize], axes: &[usize]) -> Vec<usize> {
-    axes.iter().map(|a| point[*a]).collect()
+/// Where a parameter of a table is written.
+fn span_of(table: &TableEntry, param: &str) -> Span {
+    table.params.iter().find(|(k, _)| k.name == param).map_or(&table.name.span, |(_, n)| &n.span).clone()
 }
 
-/// The stage whose metrics the table shows: the one it names, or the only one there is.
-fn metrics_stage(builder: &mut Builder, table: &TableEntry) -> Option<usize> {
+/// The stage whose results the table shows: the one it names, or the only one there is.
+fn shown_stage(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<usize> {
     let stages = &builder.pipeline.stages;
-    let able: Vec<usize> = (0..stages.len()).filter(|s| stages[*s].def.output == METRICS).collect();
+    let able: Vec<usize> = (0..stages.len()).filter(|s| stages[*s].def.output == kind).collect();
     let names = || able.iter().map(|s| stages[*s].name.name.as_str());
     if let Some(from) = &table.from {
         let found = able.iter().copied().find(|s| stages[*s].name.name == from.name);
         if found.is_none() {
-            let message = format!("no stage `{}` that produces `{METRICS}`", from.name);
+            let message = format!("no stage `{}` that produces `{kind}`", from.name);
             builder.problems.add(&from.span, message, Some(nearest_help(&from.name, names())));
         }
         return found;
@@ -150,7 +162,7 @@ fn metrics_stage(builder: &mut Builder, table: &TableEntry) -> Option<usize> {
         return Some(only);
     }
     let (message, help) = if able.is_empty() {
-        ("no stage produces metrics for this table".to_owned(), "add an `evaluate` stage".to_owned())
+        (format!("no stage produces {kind} for this table"), "add an `evaluate` stage".to_owned())
     } else {
         (
             format!("table `{}` does not say which stage it shows", table.name.name),
@@ -162,10 +174,10 @@ fn metrics_stage(builder: &mut Builder, table: &TableEntry) -> Option<usize> {
 }
 
 /// A row or column over an axis that does not reach the metrics would show one run again and again.
-fn all_reach(builder: &mut Builder, from: usize, placed: &[&[usize]; 3], table: &TableEntry) -> bool {
+fn all_reach(builder: &mut Builder, from: usize, placed: &[usize], table: &TableEntry) -> bool {
     let written = table.rows.iter().chain(&table.columns).chain(&table.pool);
     let mut fine = true;
-    for (axis, key) in placed.iter().copied().flatten().zip(written) {
+    for (axis, key) in placed.iter().zip(written) {
         if !builder.axes[from].contains(axis) {
             let stage = &builder.pipeline.stages[from].name.name;
             let message = format!("axis `{}` changes nothing that reaches stage `{stage}`", key.name);
@@ -197,65 +209,69 @@ fn report_mixed(builder: &mut Builder, left: &[usize], cells: &Cells, table: &Ta
 }
 
 /// Writes the parameters of `tabulate`, and the nodes they refer to by position.
-fn params(
-    axes: &[Axis],
-    table: &TableEntry,
-    [rows, columns, left]: [&[usize]; 3],
-    cells: &Cells,
-    absent: &BTreeMap<Place, String>,
-) -> (Map<String, Value>, Vec<NodeId>) {
-    let label = |of: &[usize], at: &[usize]| {
-        let words: Vec<&str> = of.iter().zip(at).map(|(a, v)| axes[*a].values[*v].label.as_str()).collect();
-        words.join(", ")
+fn params(axes: &[Axis], table: &TableEntry, layout: &Layout, content: &Content) -> (Map<String, Value>, Vec<NodeId>) {
+    let labels = |of: &[usize], at: &[usize]| {
+        of.iter().zip(at).map(|(a, v)| axes[*a].values[*v].label.as_str()).collect::<Vec<_>>().join(", ")
     };
     let title = |of: &[usize]| of.iter().map(|a| axes[*a].short.as_str()).collect::<Vec<_>>().join(", ");
-    let sorted = |keys: &mut Vec<&Vec<usize>>| {
-        keys.sort_unstable();
-        keys.dedup();
-    };
-    let mut row_keys: Vec<&Vec<usize>> = cells.keys().chain(absent.keys()).map(|(r, _)| r).collect();
-    sorted(&mut row_keys);
-    let mut column_keys: Vec<&Vec<usize>> = cells.keys().chain(absent.keys()).map(|(_, c)| c).collect();
-    sorted(&mut column_keys);
-    let row_of = |row: &Vec<usize>| row_keys.binary_search(&row).unwrap_or(0);
-    let column_of = |column: &Vec<usize>| column_keys.binary_search(&column).unwrap_or(0);
-    let mut inputs: Vec<NodeId> = Vec::new();
-    let mut position = std::collections::HashMap::new();
-    let mut specs = Vec::new();
-    for ((row, column), candidates) in cells {
-        let several = candidates.len() > 1;
-        let named = |at: &Vec<usize>| {
-            let words = left
-                .iter()
-                .zip(at)
-                .filter_map(|(a, v)| Some(format!("{}={}", axes[*a].short, axes[*a].values.get(*v)?.label)));
-            words.collect::<Vec<_>>().join(", ")
-        };
-        let labels: Vec<String> = candidates.keys().filter(|_| several).map(named).collect();
-        let candidates: Vec<Vec<usize>> = candidates
-            .values()
-            .map(|nodes| {
-                let place = |n: &NodeId| {
-                    *position.entry(*n).or_insert_with(|| {
-                        inputs.push(*n);
-                        inputs.len() - 1
-                    })
-                };
-                nodes.iter().map(place).collect()
-            })
-            .collect();
-        let (row, column) = (row_of(row), column_of(column));
-        specs.push(json!({"row": row, "column": column, "candidates": candidates, "labels": labels}));
-    }
+    let places = || content.cells.keys().chain(content.absent.keys());
+    let rows = sorted(places().map(|(row, _)| row));
+    let columns = sorted(places().map(|(_, column)| column));
+    let position =
+        |(row, column): &Place| (rows.binary_search(&row).unwrap_or(0), columns.binary_search(&column).unwrap_or(0));
+    let (cells, inputs) = cell_params(axes, &layout.left, &content.cells, position);
+    let absent = content.absent.iter().map(|(place, why)| {
+        let (row, column) = position(place);
+        json!({"row": row, "column": column, "why": why})
+    });
     let mut params: Map<String, Value> = table.params.iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
     params.entry("title").or_insert_with(|| table.name.name.clone().into());
-    params.insert("rows".into(), row_keys.iter().map(|r| label(rows, r)).collect());
-    params.insert("columns".into(), column_keys.iter().map(|c| label(columns, c)).collect());
-    params.insert("row-title".into(), title(rows).into());
-    params.insert("column-title".into(), title(columns).into());
-    params.insert("cells".into(), specs.into());
-    let absent =
-        absent.iter().map(|((row, column), why)| json!({"row": row_of(row), "column": column_of(column), "why": why}));
+    params.insert("rows".into(), rows.iter().map(|r| labels(&layout.rows, r)).collect());
+    params.insert("columns".into(), columns.iter().map(|c| labels(&layout.columns, c)).collect());
+    params.insert("row-title".into(), title(&layout.rows).into());
+    params.insert("column-title".into(), title(&layout.columns).into());
+    params.insert("cells".into(), cells.into());
     params.insert("absent".into(), absent.collect());
     (params, inputs)
 }
+
+fn sorted<'k>(keys: impl Iterator<Item = &'k Vec<usize>>) -> Vec<&'k Vec<usize>> {
+    let mut keys: Vec<_> = keys.collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// Writes every cell with its candidates, and collects the nodes that they refer to.
+fn cell_params(
+    axes: &[Axis],
+    left: &[usize],
+    cells: &Cells,
+    position: impl Fn(&Place) -> (usize, usize),
+) -> (Vec<Value>, Vec<NodeId>) {
+    let mut inputs: Vec<NodeId> = Vec::new();
+    let mut numbers: HashMap<NodeId, usize> = HashMap::new();
+    let mut number = |node: &NodeId| {
+        *numbers.entry(*node).or_insert_with(|| {
+            inputs.push(*node);
+            inputs.len() - 1
+        })
+    };
+    let label = |at: &Vec<usize>| {
+        let words = left.iter().zip(at).filter_map(|(a, v)| Some((&axes[*a].short, axes[*a].values.get(*v)?)));
+        words.map(|(axis, value)| format!("{axis}={}", value.label)).collect::<Vec<_>>().join(", ")
+    };
+    let mut written = Vec::new();
+    for (place, candidates) in cells {
+        let several = candidates.len() > 1;
+        let labels: Vec<String> = candidates.keys().filter(|_| several).map(label).collect();
+        let numbers: Vec<Vec<usize>> =
+            candidates.values().map(|nodes| nodes.iter().map(&mut number).collect()).collect();
+        let (row, column) = position(place);
+        written.push(json!({"row": row, "column": column, "candidates": numbers, "labels": labels}));
+    }
+    (written, inputs)
+}
+
+#[cfg(test)]
+mod tests;

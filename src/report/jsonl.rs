@@ -85,6 +85,7 @@ impl<W: Write + Send> EventSink for JsonLines<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::NodeName;
     use ppgnn_stages::contract::Progress;
     use serde_json::Value;
 
@@ -95,8 +96,8 @@ mod tests {
     #[test]
     fn each_event_is_one_line_with_its_name_and_the_time() {
         let sink = JsonLines::new(Vec::new());
-        sink.event(&Event::NodeWaiting { node: "evd/a\nb".into(), key: key() });
-        sink.event(&Event::NodeCached { node: "evd/cora".into(), key: key(), saved_seconds: 1.5 });
+        sink.event(&Event::NodeWaiting { node: NodeName::new("evd", ["a\\nb"]), key: key() });
+        sink.event(&Event::NodeCached { node: NodeName::new("evd", ["cora"]), key: key(), saved_seconds: 1.5 });
         let text = String::from_utf8(sink.into_inner()).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines.len(), 2);
@@ -111,7 +112,7 @@ mod tests {
         let sink = JsonLines::new(Vec::new());
         for done in 0..100 {
             let progress = Progress { done, total: 100, note: String::new() };
-            sink.event(&Event::NodeProgress { node: "train/x".into(), key: key(), progress });
+            sink.event(&Event::NodeProgress { node: NodeName::new("train", ["x"]), key: key(), progress });
         }
         // A second may pass between two calls on a busy machine, but not a hundred times.
         let lines = sink.into_inner().iter().filter(|b| **b == b'\n').count();

@@ -3,14 +3,19 @@
 // Writing to a text cannot fail, so the results of these writes are dropped.
 use std::fmt::Write as _;
 
-use crate::run::{Failure, RunReport};
+use crate::plan::NodeName;
+use crate::run::{NodeFailure, RunReport};
 
 use super::units::duration_text;
 
-/// Lays out a node: `train/cora/PP-GNN` is stage `train`, point `cora/PP-GNN`.
-pub(super) fn columns(node: &str, last: &str) -> String {
-    let (stage, point) = node.split_once('/').unwrap_or((node, ""));
-    format!("{stage:<10} {point:<24} {last}")
+/// Lays out a node: stage `train`, point `cora/PP-GNN`.
+pub(super) fn node_columns(node: &NodeName, last: &str) -> String {
+    columns(&node.stage, &node.point.join("/"), last)
+}
+
+/// Lays out a stage and what there is to say of it.
+pub(super) fn columns(stage: &str, of_stage: &str, last: &str) -> String {
+    format!("{stage:<10} {of_stage:<24} {last}")
 }
 
 /// Says in one line what happened.
@@ -33,7 +38,7 @@ pub(super) fn summary(report: &RunReport) -> String {
 }
 
 /// Says why a node failed, a line for each cause.
-pub(super) fn explanation(failure: &Failure) -> String {
+pub(super) fn explanation(failure: &NodeFailure) -> String {
     let indent = " ".repeat(13);
     let mut text = String::new();
     for (i, error) in failure.errors.iter().enumerate() {

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ppgnn_stages::contract::Progress;
 
-use crate::plan::ArtifactKey;
+use crate::plan::{ArtifactKey, NodeName};
 use crate::run::{Event, EventSink};
 
-use super::lines::{columns, explanation, summary};
+use super::lines::{columns, explanation, node_columns, summary};
 use super::units::duration_text;
 
 const SAY_EVERY: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ struct Inner {
     /// Cached nodes not told of yet, by stage.
     cached: BTreeMap<String, Cached>,
     /// Skipped nodes not told of yet, by the node that failed.
-    skipped: BTreeMap<String, usize>,
+    skipped: BTreeMap<NodeName, usize>,
 }
 
 struct Running {
@@ -78,7 +78,7 @@ struct Cached {
     count: usize,
     saved_seconds: f64,
     /// Name and key of the last one, which is shown if it is the only one.
-    last: Option<(String, ArtifactKey)>,
+    last: Option<(NodeName, ArtifactKey)>,
 }
 
 /// The word at the start of a line, with its colour.
@@ -120,26 +120,25 @@ impl Terminal {
         if self.style.colour { format!("\x1b[1;{}m{padded}\x1b[0m", word.1) } else { padded }
     }
 
-    fn line(&self, word: Word, seconds: Option<f64>, node: &str, key: ArtifactKey, note: &str) -> String {
+    fn line(&self, word: Word, seconds: Option<f64>, node: &NodeName, key: ArtifactKey, note: &str) -> String {
         let time = seconds.map_or(" ".repeat(8), |s| format!("{s:>6.1}s "));
-        let mut line = format!("{} [{time}] {}", self.word(word), columns(node, &key.short()));
+        let mut line = format!("{} [{time}] {}", self.word(word), node_columns(node, &key.short()));
         if !note.is_empty() {
             let _ = write!(line, "  ({note})");
         }
         line + "\n"
     }
 
-    fn cached(&self, inner: &mut Inner, node: &str, key: ArtifactKey, saved_seconds: f64) {
+    fn cached(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey, saved_seconds: f64) {
         if self.style.verbose {
             let note = format!("saved {}", duration_text(saved_seconds));
             let line = self.line(CACHED, None, node, key, &note);
             return self.print(inner, &line);
         }
-        let stage = node.split('/').next().unwrap_or_default();
-        let of_stage = inner.cached.entry(stage.to_owned()).or_default();
+        let of_stage = inner.cached.entry(node.stage.clone()).or_default();
         of_stage.count += 1;
         of_stage.saved_seconds += saved_seconds;
-        of_stage.last = Some((node.to_owned(), key));
+        of_stage.last = Some((node.clone(), key));
     }
 
     /// Tells what was gathered: cached nodes by stage, skipped nodes by culprit.
@@ -150,7 +149,7 @@ impl Terminal {
             match cached.last {
                 Some((node, key)) if cached.count == 1 => lines += &self.line(CACHED, None, &node, key, &note),
                 _ => {
-                    let many = columns(&format!("{stage}/{} nodes", cached.count), &" ".repeat(12));
+                    let many = columns(&stage, &format!("{} nodes", cached.count), &" ".repeat(12));
                     let _ = writeln!(lines, "{} [        ] {many}  ({note})", self.word(CACHED));
                 }
             }
@@ -165,11 +164,11 @@ impl Terminal {
         }
     }
 
-    fn started(&self, inner: &mut Inner, node: &str, key: ArtifactKey) {
+    fn started(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey) {
         let bar = self.style.bars.then(|| {
             let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
             let bar = self.bars.add(ProgressBar::no_length().with_style(style));
-            bar.set_prefix(columns(node, "").trim_end().to_owned());
+            bar.set_prefix(node_columns(node, "").trim_end().to_owned());
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
@@ -177,7 +176,7 @@ impl Terminal {
         inner.running.insert(key, Running { begun: now, said: now, bar });
     }
 
-    fn progress(&self, inner: &mut Inner, node: &str, key: ArtifactKey, progress: &Progress) {
+    fn progress(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey, progress: &Progress) {
         let Some(running) = inner.running.get_mut(&key) else { return };
         if let Some(bar) = &running.bar {
             bar.set_length(progress.total);
@@ -270,7 +269,7 @@ impl EventSink for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Failure, FailureKind, RunReport};
+    use crate::run::{FailureKind, NodeFailure, RunReport};
     use std::sync::Arc;
 
     #[derive(Clone, Default)]
@@ -300,7 +299,7 @@ mod tests {
     }
 
     fn events() -> Vec<Event> {
-        let failure = Failure {
+        let failure = NodeFailure {
             kind: FailureKind::Stage,
             errors: vec!["loss is not a number".into(), "division by zero".into()],
             hint: Some("lower `lr`".into()),
@@ -315,24 +314,33 @@ mod tests {
             ..RunReport::default()
         };
         vec![
-            Event::NodeCached { node: "evd/cora".into(), key: key("3"), saved_seconds: 41.2 },
-            Event::NodeCached { node: "split/cora".into(), key: key("4"), saved_seconds: 0.1 },
-            Event::NodeCached { node: "split/texas".into(), key: key("5"), saved_seconds: 0.1 },
+            Event::NodeCached { node: NodeName::new("evd", ["cora"]), key: key("3"), saved_seconds: 41.2 },
+            Event::NodeCached { node: NodeName::new("split", ["cora"]), key: key("4"), saved_seconds: 0.1 },
+            Event::NodeCached { node: NodeName::new("split", ["texas"]), key: key("5"), saved_seconds: 0.1 },
             Event::NodeStarted {
-                node: "train/cora/PP-GNN".into(),
+                node: NodeName::new("train", ["cora", "PP-GNN"]),
                 key: key("a"),
                 threads: 1,
                 device: ppgnn_stages::contract::device::Device::Cpu,
             },
             Event::NodeFinished {
-                node: "train/cora/PP-GNN".into(),
+                node: NodeName::new("train", ["cora", "PP-GNN"]),
                 key: key("a"),
                 seconds: 12.84,
                 bytes: 10,
                 bytes_same: None,
             },
-            Event::NodeFailed { node: "train/texas/PP-GNN".into(), key: key("7"), seconds: 0.3, failure },
-            Event::NodeSkipped { node: "evaluate/texas".into(), key: key("8"), because: "train/texas/PP-GNN".into() },
+            Event::NodeFailed {
+                node: NodeName::new("train", ["texas", "PP-GNN"]),
+                key: key("7"),
+                seconds: 0.3,
+                failure,
+            },
+            Event::NodeSkipped {
+                node: NodeName::new("evaluate", ["texas"]),
+                key: key("8"),
+                because: NodeName::new("train", ["texas", "PP-GNN"]),
+            },
             Event::RunFinished { report },
         ]
     }

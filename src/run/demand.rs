@@ -51,7 +51,7 @@ mod tests {
     use super::NodeState::{Absent, Hit, Miss};
     use super::*;
     use crate::run::testing::plan;
-    use crate::store::{Claim, Made};
+    use crate::store::{Claim, Provenance};
 
     /// 0 → 1 → {2, 3} → 4, and 5 alone.
     const DIAMOND: [&[usize]; 6] = [&[], &[0], &[1], &[1], &[2, 3], &[]];
@@ -63,8 +63,8 @@ mod tests {
         for at in stored {
             let node = plan.node(NodeId(*at));
             let Claim::Held(claim) = store.claim(&node.key).unwrap() else { panic!("claimed by another") };
-            let made = Made {
-                node: node.name.clone(),
+            let made = Provenance {
+                node: node.name.to_string(),
                 ingredients: node.ingredients.clone(),
                 seconds: 0.0,
                 threads: 1,

@@ -6,7 +6,7 @@ use ppgnn_stages::contract::Progress;
 use ppgnn_stages::contract::device::Device;
 use serde::Serialize;
 
-use crate::plan::{ArtifactKey, Node};
+use crate::plan::{ArtifactKey, Node, NodeName};
 
 use super::summary::RunReport;
 
@@ -30,7 +30,7 @@ pub enum Event {
     /// A needed node is in the store.
     NodeCached {
         /// The node.
-        node: String,
+        node: NodeName,
         /// Its key.
         key: ArtifactKey,
         /// What it took when it was computed.
@@ -39,7 +39,7 @@ pub enum Event {
     /// A node is being computed.
     NodeStarted {
         /// The node.
-        node: String,
+        node: NodeName,
         /// Its key.
         key: ArtifactKey,
         /// Threads it may use.
@@ -50,7 +50,7 @@ pub enum Event {
     /// A node reports how far it has come.
     NodeProgress {
         /// The node.
-        node: String,
+        node: NodeName,
         /// Its key.
         key: ArtifactKey,
         /// How far.
@@ -59,14 +59,14 @@ pub enum Event {
     /// Another process is computing a node.
     NodeWaiting {
         /// The node.
-        node: String,
+        node: NodeName,
         /// Its key.
         key: ArtifactKey,
     },
     /// A node was computed and is in the store.
     NodeFinished {
         /// The node.
-        node: String,
+        node: NodeName,
         /// Its key.
         key: ArtifactKey,
         /// How long the stage took.
@@ -79,27 +79,27 @@ pub enum Event {
     /// A node could not be computed.
     NodeFailed {
         /// The node.
-        node: String,
+        node: NodeName,
         /// Its key.
         key: ArtifactKey,
         /// How long it was tried.
         seconds: f64,
         /// Why.
-        failure: Failure,
+        failure: NodeFailure,
     },
     /// A needed node will not be computed because another one failed.
     NodeSkipped {
         /// The node.
-        node: String,
+        node: NodeName,
         /// Its key.
         key: ArtifactKey,
         /// The node that failed.
-        because: String,
+        because: NodeName,
     },
     /// An artifact in the store was not what was written. It counts as a miss.
     ArtifactDamaged {
         /// The node.
-        node: String,
+        node: NodeName,
         /// Its key.
         key: ArtifactKey,
         /// What is wrong with it.
@@ -122,7 +122,7 @@ pub enum Event {
 /// Why a node failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Failure {
+pub struct NodeFailure {
     /// What to make of it.
     pub kind: FailureKind,
     /// The message, then its causes.
@@ -145,7 +145,7 @@ pub enum FailureKind {
     Store,
 }
 
-impl Failure {
+impl NodeFailure {
     /// Describes an error with its causes.
     pub(super) fn new(kind: FailureKind, error: &dyn std::error::Error, hint: Option<&str>) -> Self {
         let causes = std::iter::successors(Some(error), |e| e.source());
@@ -177,6 +177,6 @@ pub trait EventSink: Sync {
 }
 
 /// Name and key of a node, as events carry them.
-pub(super) fn label(node: &Node) -> (String, ArtifactKey) {
+pub(super) fn label(node: &Node) -> (NodeName, ArtifactKey) {
     (node.name.clone(), node.key)
 }

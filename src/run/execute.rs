@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::plan::{NodeId, Plan};
 use crate::store::{Store, StoreError};
 
-use super::event::{Event, EventSink, Failure, FailureKind, label};
+use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::{Schedule, Start, State};
 use super::summary::{FailedNode, RunReport};
 use super::work::{Outcome, Work, panic_failure, panic_text};
@@ -103,9 +103,9 @@ struct Run<'r> {
     options: &'r RunOptions<'r>,
     schedule: Schedule<'r>,
     saved: Vec<f64>,
-    /// Nodes of which was told that another process has them.
+    /// Nodes that were reported to be with another process.
     waited: Vec<bool>,
-    failures: Vec<(NodeId, Failure)>,
+    failures: Vec<(NodeId, NodeFailure)>,
     /// The failure that ended the run.
     culprit: Option<NodeId>,
     interrupted: bool,
@@ -158,7 +158,7 @@ impl<'r> Run<'r> {
         if let Err(error) = thread::Builder::new().name("node".to_owned()).spawn_scoped(scope, worker) {
             let errors = vec!["cannot start a thread".to_owned(), error.to_string()];
             let hint = Some("use fewer cores, or raise the limit on threads".to_owned());
-            let failure = Failure { kind: FailureKind::Store, errors, hint };
+            let failure = NodeFailure { kind: FailureKind::Store, errors, hint };
             let _ = sender.send(Ended { start, seconds: 0.0, outcome: Outcome::Failed(failure) });
         }
     }
@@ -194,7 +194,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn fail(&mut self, id: NodeId, seconds: f64, failure: Failure) {
+    fn fail(&mut self, id: NodeId, seconds: f64, failure: NodeFailure) {
         let (node, key) = label(self.work.plan.node(id));
         self.tell(&Event::NodeFailed { node, key, seconds, failure: failure.clone() });
         // A store that fails once will fail for every node.
@@ -264,7 +264,7 @@ impl<'r> Run<'r> {
         let mut behind = 0;
         for (id, node) in self.work.plan.iter().filter(|(id, _)| part[id.0] && states[id.0] == State::Idle) {
             if let Some(entry) = self.work.store.get(&node.key, node.stage.name) {
-                tracing::trace!(node = node.name, id = id.0, "cached behind a cached node");
+                tracing::trace!(node = %node.name, id = id.0, "cached behind a cached node");
                 behind += 1;
                 saved_seconds += entry.manifest.seconds;
             }
@@ -291,9 +291,9 @@ impl<'r> Run<'r> {
     }
 }
 
-fn lost_failure(plan: &Plan, lost: &[NodeId]) -> Failure {
+fn lost_failure(plan: &Plan, lost: &[NodeId]) -> NodeFailure {
     let names: Vec<_> = lost.iter().map(|id| format!("`{}`", plan.node(*id).name)).collect();
-    Failure {
+    NodeFailure {
         kind: FailureKind::Stage,
         errors: vec![format!("input {} was damaged again and again", names.join(", "))],
         hint: Some("check the disk, and whether something else writes into the store".to_owned()),

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::plan::ArtifactKey;
+use crate::plan::{ArtifactKey, NodeName};
 
-use super::event::{Failure, FailureKind};
+use super::event::{FailureKind, NodeFailure};
 
 /// What happened in a run. `nodes` is the sum of `cached`, `ran`, `failed`, `skipped` and `absent`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -39,11 +39,11 @@ pub struct RunReport {
 #[serde(rename_all = "kebab-case")]
 pub struct FailedNode {
     /// Its name.
-    pub node: String,
+    pub node: NodeName,
     /// Its key.
     pub key: ArtifactKey,
     /// Why.
-    pub failure: Failure,
+    pub failure: NodeFailure,
 }
 
 impl RunReport {

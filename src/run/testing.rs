@@ -4,7 +4,7 @@ use ppgnn_stages::contract::StageDef;
 use serde_json::json;
 
 use crate::pipeline::DeviceWish;
-use crate::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, Plan};
+use crate::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, NodeName, Plan};
 
 /// A plan whose nodes have the given inputs, by position.
 pub(super) fn plan(inputs: &[&[usize]]) -> Plan {
@@ -28,7 +28,7 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
             profile: "cpu".into(),
         };
         nodes.push(Node {
-            name: format!("node/{at}"),
+            name: NodeName::new("node", [at.to_string()]),
             aliases: Vec::new(),
             stage: def,
             params: def.check(written.as_object().unwrap()).unwrap(),
@@ -42,7 +42,7 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
         profile: None,
         device: DeviceWish::Cpu,
         nodes,
-        tables: Vec::new(),
+        outputs: Vec::new(),
         absent: Vec::new(),
         known_data: Vec::new(),
         unshared: 0,

@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::plan::{FileDigests, Node, NodeId, Plan};
 use crate::store::{
-    ArtifactRef, Claim, Integrity, Made, Opened, Pending, Store, StoreError, hint_for, stops_everything,
+    ArtifactRef, Claim, Integrity, Opened, Pending, Provenance, Store, StoreError, hint_for, stops_everything,
 };
 
-use super::event::{Event, EventSink, Failure, FailureKind, label};
+use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::Place;
 
 /// What a worker needs to know of the run.
@@ -38,7 +38,7 @@ pub(super) enum Outcome {
     InputsLost(Vec<NodeId>),
     Finished { seconds: f64, bytes: u64, bytes_same: Option<bool> },
     Cancelled,
-    Failed(Failure),
+    Failed(NodeFailure),
 }
 
 impl Work<'_> {
@@ -83,12 +83,18 @@ impl Work<'_> {
         let seconds = begun.elapsed().as_secs_f64();
         let measured = match ran {
             Ok(measured) => measured,
-            Err(problem) => return self.problem(node, &inputs, problem, &pending),
+            Err(fault) => return self.judge(node, &inputs, fault, &pending),
         };
         if let Some(failure) = changed_file(node) {
             return Ok(Outcome::Failed(failure));
         }
-        let made = Made { node: node.name.clone(), ingredients: node.ingredients.clone(), seconds, threads, measured };
+        let made = Provenance {
+            node: node.name.to_string(),
+            ingredients: node.ingredients.clone(),
+            seconds,
+            threads,
+            measured,
+        };
         let committed = pending.commit(made)?;
         let bytes = committed.entry.manifest.bytes();
         Ok(Outcome::Finished { seconds, bytes, bytes_same: committed.bytes_same })
@@ -135,11 +141,12 @@ impl Work<'_> {
         inputs: &[InputDir],
         Place { threads, device }: Place,
         pending: &Pending,
-    ) -> Result<Measured, Problem> {
-        let _span = tracing::info_span!("stage", node = node.name, key = %node.key.short(), threads, %device).entered();
+    ) -> Result<Measured, StageFault> {
+        let _span =
+            tracing::info_span!("stage", node = %node.name, key = %node.key.short(), threads, %device).entered();
         // As much stack as a main thread has: numerical code may recurse.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
-        let pool = pool.map_err(|e| Problem::Threads(e.to_string()))?;
+        let pool = pool.map_err(|e| StageFault::Threads(e.to_string()))?;
         let progress = Forward { node, sink: self.sink, measured: Mutex::default() };
         let job = Job {
             inputs,
@@ -153,30 +160,30 @@ impl Work<'_> {
         let run = || pool.install(|| node.stage.run(&node.params, &job, pending.dir()));
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(())) => Ok(progress.measured.into_inner().unwrap_or_else(PoisonError::into_inner)),
-            Ok(Err(error)) => Err(Problem::Stage(error)),
-            Err(payload) => Err(Problem::Panic(panic_text(payload.as_ref()))),
+            Ok(Err(error)) => Err(StageFault::Stage(error)),
+            Err(payload) => Err(StageFault::Panic(panic_text(payload.as_ref()))),
         }
     }
 
     /// Says what a failed stage means for the run.
-    fn problem(
+    fn judge(
         &self,
         node: &Node,
         inputs: &[InputDir],
-        problem: Problem,
+        fault: StageFault,
         pending: &Pending,
     ) -> Result<Outcome, StoreError> {
-        let error = match problem {
-            Problem::Threads(text) => {
+        let error = match fault {
+            StageFault::Threads(text) => {
                 let hint = Some("use fewer cores, or raise the limit on threads".to_owned());
                 let errors = vec!["cannot start threads".to_owned(), text];
-                return Ok(Outcome::Failed(Failure { kind: FailureKind::Store, errors, hint }));
+                return Ok(Outcome::Failed(NodeFailure { kind: FailureKind::Store, errors, hint }));
             }
-            Problem::Panic(text) => return Ok(Outcome::Failed(panic_failure(node.stage.name, &text))),
-            Problem::Stage(StageError::Cancelled) if self.stop.load(Ordering::Relaxed) => {
+            StageFault::Panic(text) => return Ok(Outcome::Failed(panic_failure(node.stage.name, &text))),
+            StageFault::Stage(StageError::Cancelled) if self.stop.load(Ordering::Relaxed) => {
                 return Ok(Outcome::Cancelled);
             }
-            Problem::Stage(error) => error,
+            StageFault::Stage(error) => error,
         };
         let kind = match &error {
             StageError::Data { .. } => FailureKind::Data,
@@ -184,7 +191,7 @@ impl Work<'_> {
                 if (path.starts_with(pending.dir()) || path.starts_with(pending.scratch()))
                     && stops_everything(source) =>
             {
-                return Ok(Outcome::Failed(Failure::new(FailureKind::Store, &error, hint_for(source))));
+                return Ok(Outcome::Failed(NodeFailure::new(FailureKind::Store, &error, hint_for(source))));
             }
             StageError::Artifact(ArtifactError::Io { path, .. } | ArtifactError::Malformed { path, .. }) => {
                 let lost = self.damaged_input(node, inputs, path)?;
@@ -195,7 +202,7 @@ impl Work<'_> {
             }
             _ => FailureKind::Stage,
         };
-        Ok(Outcome::Failed(Failure::new(kind, &error, error.hint())))
+        Ok(Outcome::Failed(NodeFailure::new(kind, &error, error.hint())))
     }
 
     /// Looks closely at the input that a stage could not read: it may have been damaged since it was checked.
@@ -212,7 +219,7 @@ impl Work<'_> {
 }
 
 /// Why a stage did not produce its output.
-enum Problem {
+enum StageFault {
     Stage(StageError),
     Panic(String),
     Threads(String),
@@ -240,7 +247,7 @@ impl ProgressSink for Forward<'_> {
 }
 
 /// Looks again at the files outside the store that a stage has read: the key was made from what they held at planning.
-fn changed_file(node: &Node) -> Option<Failure> {
+fn changed_file(node: &Node) -> Option<NodeFailure> {
     let digests = FileDigests::default();
     let planned = |param: &str| match node.ingredients.params.get(param) {
         Some(Value::Array(several)) => several.clone(),
@@ -250,20 +257,20 @@ fn changed_file(node: &Node) -> Option<Failure> {
         Ok(digest) => !planned(param).iter().any(|d| d.get("blake3").and_then(Value::as_str) == Some(&digest)),
         Err(_) => true,
     });
-    changed.map(|(_, path)| Failure {
+    changed.map(|(_, path)| NodeFailure {
         kind: FailureKind::Data,
         errors: vec![format!("`{}` changed since the run was planned", path.display())],
         hint: Some("run again when nothing writes to it any more".to_owned()),
     })
 }
 
-fn store_failure(error: &StoreError) -> Failure {
-    Failure::new(FailureKind::Store, error, error.hint())
+fn store_failure(error: &StoreError) -> NodeFailure {
+    NodeFailure::new(FailureKind::Store, error, error.hint())
 }
 
 /// Describes a panic of a stage.
-pub(super) fn panic_failure(stage: &str, text: &str) -> Failure {
-    Failure {
+pub(super) fn panic_failure(stage: &str, text: &str) -> NodeFailure {
+    NodeFailure {
         kind: FailureKind::Panic,
         errors: vec![format!("bug in stage `{stage}`: it panicked with `{text}`")],
         hint: Some("please report it with the pipeline and the log of the run".to_owned()),

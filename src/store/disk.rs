@@ -30,6 +30,8 @@ pub struct Store {
     writable: bool,
     /// Artifacts whose every byte this process has checked, with the checksum of the manifest they had then.
     verified: Mutex<HashMap<ArtifactKey, String>>,
+    /// Where to look for what is not here.
+    behind: Option<Box<Store>>,
 }
 
 /// An artifact in the store.
@@ -90,7 +92,7 @@ impl Store {
             return Err(StoreError::NotADirectory { path: root.to_owned() });
         }
         fs::create_dir_all(root).map_err(io_error("create the store", root))?;
-        let store = Self { root: root.to_owned(), writable: true, verified: Mutex::default() };
+        let store = Self { root: root.to_owned(), writable: true, verified: Mutex::default(), behind: None };
         if !store.check_format()? {
             store.refuse_foreign()?;
             // Before any folder: whoever sees a folder of a store sees that it is one.
@@ -113,9 +115,19 @@ impl Store {
         if fs::metadata(root).is_ok_and(|m| !m.is_dir()) {
             return Err(StoreError::NotADirectory { path: root.to_owned() });
         }
-        let store = Self { root: root.to_owned(), writable: false, verified: Mutex::default() };
+        let store = Self { root: root.to_owned(), writable: false, verified: Mutex::default(), behind: None };
         store.check_format()?;
         Ok(store)
+    }
+
+    /// Lets the store find what is in another one as well. It still writes only into its own root.
+    pub(super) fn in_front_of(mut self, behind: Store) -> Self {
+        self.behind = Some(Box::new(behind));
+        self
+    }
+
+    pub(super) fn behind(&self) -> Option<&Store> {
+        self.behind.as_deref()
     }
 
     /// Returns the root folder.
@@ -131,6 +143,7 @@ impl Store {
     /// Returns whether an artifact is there, by the presence of its manifest alone.
     pub fn has(&self, key: &ArtifactKey, stage: &str) -> bool {
         self.object(key, stage).is_ok_and(|dir| dir.join(MANIFEST).is_file())
+            || self.behind().is_some_and(|behind| behind.has(key, stage))
     }
 
     /// Returns when an artifact was put there, as far as the file system knows.
@@ -142,8 +155,10 @@ impl Store {
     /// Finds an artifact by its manifest alone: fast, and enough to plan with. Damage to its files goes unnoticed.
     pub fn get(&self, key: &ArtifactKey, stage: &str) -> Option<Entry> {
         let dir = self.object(key, stage).ok()?;
-        let manifest = read_manifest(&dir, stage, key).ok()?;
-        Some(Entry { stage: stage.to_owned(), key: *key, dir, manifest })
+        match read_manifest(&dir, stage, key) {
+            Ok(manifest) => Some(Entry { stage: stage.to_owned(), key: *key, dir, manifest }),
+            Err(_) => self.behind()?.get(key, stage),
+        }
     }
 
     /// Finds an artifact to read it. Every byte is checked, once in the life of this value; what is damaged goes to
@@ -261,11 +276,21 @@ impl Store {
     }
 
     /// Writes a file in `tmp`, flushed and ready to be renamed.
-    pub(super) fn stage_file(&self, bytes: &[u8]) -> Result<PathBuf, StoreError> {
+    fn stage_file(&self, bytes: &[u8]) -> Result<PathBuf, StoreError> {
+        self.stage_with(|file| io::Write::write_all(file, bytes))
+    }
+
+    /// Copies a file into `tmp`, flushed and ready to be renamed.
+    pub(super) fn stage_copy(&self, from: &Path) -> Result<PathBuf, StoreError> {
+        let mut source = File::open(from).map_err(io_error("read", from))?;
+        self.stage_with(|file| io::copy(&mut source, file).map(drop))
+    }
+
+    fn stage_with(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<PathBuf, StoreError> {
         self.must_write()?;
         let path = self.temporary("file");
         let written = File::create_new(&path).and_then(|mut file| {
-            io::Write::write_all(&mut file, bytes)?;
+            write(&mut file)?;
             file.sync_all()
         });
         written.map_err(|e| {
@@ -317,6 +342,7 @@ impl Store {
         }
     }
 
+    /// Reads `store.json`. Returns whether there is one.
     fn check_format(&self) -> Result<bool, StoreError> {
         let path = self.root.join(STORE_FILE);
         let bytes = match fs::read(&path) {

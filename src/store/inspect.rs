@@ -40,7 +40,9 @@ impl Store {
         match fs::symlink_metadata(&dir) {
             Ok(meta) if meta.is_dir() => {}
             Ok(_) => return Ok(Inspection::Damaged("it is not a folder".to_owned())),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Inspection::Absent),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return self.behind().map_or(Ok(Inspection::Absent), |behind| behind.inspect(key, stage, care));
+            }
             Err(e) => return Err(io_error("look at", &dir)(e)),
         }
         let manifest = match read_manifest(&dir, stage, key) {

@@ -59,7 +59,7 @@ pub struct FileRecord {
 
 /// What a run knows about an artifact that it made.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct Provenance {
     /// Name of the node.
     pub node: String,
     /// Everything that is in the key.
@@ -74,7 +74,7 @@ pub struct Made {
 
 impl Manifest {
     /// Completes what the run knows with digests, time and checksum. Returns the manifest and its text.
-    pub(super) fn seal(mut made: Made, files: Vec<FileRecord>) -> Result<(Self, String), serde_json::Error> {
+    pub(super) fn seal(mut made: Provenance, files: Vec<FileRecord>) -> Result<(Self, String), serde_json::Error> {
         made.measured.retain(|_, value| value.is_finite());
         let mut manifest = Self {
             format: FORMAT,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn made() -> Made {
+    fn made() -> Provenance {
         // Numbers that a careless reader of decimal text gets wrong in the last bit.
         let params = json!({"x": 0.1, "y": 5e-324, "z": 1.797_693_134_862_315_7e308, "w": 0.3, "n": -7, "s": "\"}\n"});
         let ingredients = KeyInputs {
@@ -159,7 +159,7 @@ mod tests {
             profile: "cpu".into(),
         };
         let measured = [("products", 1234.0), ("memory", 0.1), ("lost", f64::NAN)].map(|(n, v)| (n.to_owned(), v));
-        Made { node: "train/cora".into(), ingredients, seconds: 1.23456, threads: 2, measured: measured.into() }
+        Provenance { node: "train/cora".into(), ingredients, seconds: 1.23456, threads: 2, measured: measured.into() }
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_manifest_of_a_stage_that_measured_nothing_does_not_mention_it() {
-        let (manifest, text) = Manifest::seal(Made { measured: BTreeMap::new(), ..made() }, vec![]).unwrap();
+        let (manifest, text) = Manifest::seal(Provenance { measured: BTreeMap::new(), ..made() }, vec![]).unwrap();
         assert!(!text.contains("measured"), "{text}");
         assert_eq!(Manifest::parse(text.as_bytes(), "train", &manifest.key).unwrap(), manifest);
     }

@@ -8,7 +8,7 @@
 //! resume/<key>/                     what a stage left for its next attempt at a node
 //! claims/<key>                      lock of a node being computed
 //! quarantine/<stage>-<key>-<n>/     damaged or replaced artifacts
-//! results/<pipeline>/[<profile>/]   published tables and published.json
+//! results/<pipeline>/[<profile>/]   published files and published.json
 //! runs/<time>-<pipeline>-<pid>.jsonl   log of a run
 //! ```
 //!
@@ -27,13 +27,15 @@ mod pending;
 pub mod prune;
 mod publish;
 mod resume;
+mod temporary;
 
 pub use claim::{Claim, ClaimGuard, InUse};
 pub use disk::{Entry, Integrity, Opened, Store};
 pub use error::StoreError;
 pub(crate) use error::{hint_for, stops_everything};
 pub use layout::ArtifactRef;
-pub use manifest::{FileRecord, Made, Manifest};
+pub use manifest::{FileRecord, Manifest, Provenance};
 pub use pending::{Committed, Pending};
-pub use publish::{Published, PublishedFile, PublishedRun, PublishedTable, TableRecord};
+pub use publish::{OutputRecord, Published, PublishedFile, PublishedOutput, PublishedRun};
 pub use resume::ResumePoint;
+pub use temporary::TemporaryStore;

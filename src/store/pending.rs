@@ -8,7 +8,7 @@ use super::disk::{Entry, Store};
 use super::error::{StoreError, io_error};
 use super::inspect::{Care, Inspection, digest};
 use super::layout::{MANIFEST, OBJECTS, ensure_folder, is_plain, sync_folder};
-use super::manifest::{FileRecord, Made, Manifest};
+use super::manifest::{FileRecord, Manifest, Provenance};
 
 /// An artifact being written. Dropped without [`Pending::commit`], it is deleted.
 pub struct Pending<'s> {
@@ -61,7 +61,7 @@ impl Pending<'_> {
     ///
     /// # Errors
     /// When something cannot be written or flushed; nothing is visible then.
-    pub fn commit(mut self, made: Made) -> Result<Committed, StoreError> {
+    pub fn commit(mut self, made: Provenance) -> Result<Committed, StoreError> {
         let committed = self.move_into_place(made)?;
         if let Err(error) = self.store.forget_resume_point(self.claim) {
             // The artifact is there, which is what matters; the rest is for `prune`.
@@ -70,7 +70,7 @@ impl Pending<'_> {
         Ok(committed)
     }
 
-    fn move_into_place(&mut self, made: Made) -> Result<Committed, StoreError> {
+    fn move_into_place(&mut self, made: Provenance) -> Result<Committed, StoreError> {
         if made.ingredients.key() != *self.claim.key() {
             return Err(StoreError::WrongKey { node: made.node });
         }
@@ -118,7 +118,7 @@ impl Pending<'_> {
         Ok(files)
     }
 
-    fn write_manifest(&self, made: Made, files: Vec<FileRecord>) -> Result<Manifest, StoreError> {
+    fn write_manifest(&self, made: Provenance, files: Vec<FileRecord>) -> Result<Manifest, StoreError> {
         let path = self.dir.join(MANIFEST);
         let (manifest, text) = Manifest::seal(made, files).map_err(|e| io_error("write", &path)(e.into()))?;
         let written = File::create_new(&path).and_then(|mut file| {

@@ -1,7 +1,8 @@
-//! Publishing: tables for people under `results/`, and `published.json`, which keeps what they need from being pruned.
+//! Publishing: copies of artifacts' files for people under `results/`, and `published.json`, which keeps what they need
+//! from being pruned.
 //!
-//! Every file is replaced as a whole. `published.json` names old and new artifacts while tables are being replaced,
-//! so that a run that dies in between leaves no table whose artifacts could be pruned.
+//! Every file is replaced as a whole. `published.json` names old and new artifacts while files are being replaced, so that
+//! a run that dies in between leaves no file whose artifacts could be pruned.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +16,7 @@ use crate::plan::ArtifactKey;
 use super::clock;
 use super::disk::Store;
 use super::error::{StoreError, io_error};
+use super::inspect::digest;
 use super::layout::{ArtifactRef, RESULTS, ensure_folder, folders, plain, sync_folder};
 
 const FORMAT: u32 = 1;
@@ -23,25 +25,23 @@ const RECORD: &str = "published.json";
 /// What a run has to publish.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedRun {
-    /// The tables. Tables published earlier that are not among them stay as they are.
-    pub tables: Vec<PublishedTable>,
-    /// Artifacts to keep although no table needs them.
-    pub keys: Vec<ArtifactRef>,
+    /// The outputs. Those published earlier that are not among them stay as they are.
+    pub outputs: Vec<PublishedOutput>,
     /// What was changed on the command line, such as `train.epochs=5`, for the record.
     pub overrides: Vec<String>,
 }
 
-/// A table to publish.
+/// Something to publish, such as a table.
 #[derive(Clone, Debug)]
-pub struct PublishedTable {
-    /// Name of the table.
+pub struct PublishedOutput {
+    /// Its name.
     pub name: String,
     /// Key of the artifact it comes from.
     pub key: ArtifactKey,
     /// Every artifact behind it, itself among them.
     pub needs: Vec<ArtifactRef>,
-    /// File names and contents, such as `table-1.md`.
-    pub files: Vec<(String, Vec<u8>)>,
+    /// Names such as `main.md`, and the files of the artifact to copy.
+    pub files: Vec<(String, PathBuf)>,
 }
 
 /// `published.json`: what was published for a pipeline, and every artifact behind it.
@@ -52,7 +52,7 @@ pub struct Published {
     pub format: u32,
     /// Name of the pipeline.
     pub pipeline: String,
-    /// Name of the folder beside the pipeline's own results, made of the profile and the options that the run had.
+    /// The folder below the pipeline's own results: profile and overrides, if there are any.
     pub profile: Option<String>,
     /// When it was published, in UTC (RFC 3339).
     pub created: String,
@@ -60,16 +60,17 @@ pub struct Published {
     pub ppgnn: String,
     /// What was changed on the command line.
     pub overrides: Vec<String>,
-    /// The tables by name.
-    pub tables: BTreeMap<String, TableRecord>,
-    /// Artifacts to keep although no table needs them.
+    /// What was published, by name. The file says `tables`, which were once all there was to publish.
+    #[serde(rename = "tables")]
+    pub outputs: BTreeMap<String, OutputRecord>,
+    /// Artifacts to keep although no output needs them any more: those of the files that are just being replaced.
     pub keys: Vec<ArtifactRef>,
 }
 
-/// A published table.
+/// Something that was published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct TableRecord {
+pub struct OutputRecord {
     /// Key of the artifact it comes from.
     pub key: ArtifactKey,
     /// The files beside `published.json`.
@@ -90,12 +91,12 @@ pub struct PublishedFile {
 impl Published {
     /// Iterates over every artifact that must be kept.
     pub fn roots(&self) -> impl Iterator<Item = &ArtifactRef> {
-        self.tables.values().flat_map(|table| &table.needs).chain(&self.keys)
+        self.outputs.values().flat_map(|output| &output.needs).chain(&self.keys)
     }
 }
 
 impl Store {
-    /// Publishes the tables of a run. Returns the folder they are in.
+    /// Publishes the outputs of a run. Returns the folder they are in.
     ///
     /// # Errors
     /// When a name would leave its folder, or a file cannot be written. No file is ever half-written.
@@ -112,15 +113,14 @@ impl Store {
             created: clock::now(),
             ppgnn: env!("CARGO_PKG_VERSION").to_owned(),
             overrides: run.overrides,
-            tables: before.as_ref().map(|b| b.tables.clone()).unwrap_or_default(),
-            keys: run.keys,
+            outputs: before.as_ref().map(|b| b.outputs.clone()).unwrap_or_default(),
+            keys: Vec::new(),
         };
-        let mut files = Vec::new();
-        for table in run.tables {
-            record.tables.insert(table.name, record_of(table.key, table.needs, &table.files));
-            files.extend(table.files);
+        let mut staged = Vec::new();
+        for output in run.outputs {
+            let name = output.name.clone();
+            record.outputs.insert(name, self.stage(output, &mut staged).inspect_err(|_| discard(&staged))?);
         }
-        let staged = self.stage(files)?;
         let mut in_between = record.clone();
         in_between.keys.extend(before.iter().flat_map(Published::roots).cloned());
         self.write_record(&folder, &in_between)?;
@@ -160,21 +160,18 @@ impl Store {
         Ok(folder)
     }
 
-    /// Writes all files beside each other before the first one is renamed, so that a full disk changes nothing.
-    fn stage(&self, files: Vec<(String, Vec<u8>)>) -> Result<Vec<(PathBuf, String)>, StoreError> {
-        let mut staged = Vec::new();
-        for (name, bytes) in files {
-            match self.stage_file(&bytes) {
-                Ok(path) => staged.push((path, name)),
-                Err(error) => {
-                    for (path, _) in &staged {
-                        let _ = fs::remove_file(path);
-                    }
-                    return Err(error);
-                }
-            }
+    /// Copies the files of an output aside. All are there before the first one is renamed, so a full disk changes nothing.
+    fn stage(&self, output: PublishedOutput, staged: &mut Vec<(PathBuf, String)>) -> Result<OutputRecord, StoreError> {
+        let PublishedOutput { key, mut needs, .. } = output;
+        needs.sort_unstable();
+        needs.dedup();
+        let mut files = Vec::new();
+        for (name, from) in output.files {
+            let path = self.stage_copy(&from)?;
+            staged.push((path.clone(), name.clone()));
+            files.push(PublishedFile { name, blake3: digest(&path).map_err(io_error("read", &path))?.blake3 });
         }
-        Ok(staged)
+        Ok(OutputRecord { key, files, needs })
     }
 
     fn write_record(&self, folder: &Path, record: &Published) -> Result<(), StoreError> {
@@ -185,7 +182,7 @@ impl Store {
 }
 
 fn check_names(run: &PublishedRun) -> Result<(), StoreError> {
-    for (name, _) in run.tables.iter().flat_map(|t| &t.files) {
+    for (name, _) in run.outputs.iter().flat_map(|o| &o.files) {
         plain(name, "published file")?;
         if name == RECORD {
             return Err(StoreError::BadName { name: name.clone(), what: "published file" });
@@ -194,12 +191,11 @@ fn check_names(run: &PublishedRun) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn record_of(key: ArtifactKey, mut needs: Vec<ArtifactRef>, files: &[(String, Vec<u8>)]) -> TableRecord {
-    needs.sort_unstable();
-    needs.dedup();
-    let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex().to_string();
-    let files = files.iter().map(|(name, bytes)| PublishedFile { name: name.clone(), blake3: digest(bytes) });
-    TableRecord { key, files: files.collect(), needs }
+fn discard(staged: &[(PathBuf, String)]) {
+    for (path, _) in staged {
+        // What cannot be deleted is a leftover for `prune`.
+        let _ = fs::remove_file(path);
+    }
 }
 
 fn read_record(path: &Path) -> Result<Option<Published>, StoreError> {

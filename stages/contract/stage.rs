@@ -25,6 +25,12 @@ pub trait Stage: 'static {
     const SHARED: Option<Shared> = None;
     /// Whether the stage computes on [`Job::device`]; its key then says on what. Others always use the processor.
     const ON_DEVICE: bool = false;
+    /// Files of the output that are published for people, each with an ending of its own: `table.md` of a node that is
+    /// published as `main` is copied to `main.md`. Markdown is printed after a run as well.
+    const PUBLISHES: &'static [&'static str] = &[];
+    /// Looks at what the parameters name (a file outside the store) before anything runs, so that a mistake in it is told
+    /// before hours of work that lead to this stage.
+    const PRECHECK: Option<fn(&Self::Params) -> Result<(), StageError>> = None;
     /// Parameters as written by a person.
     type Params: Params;
     /// What the stage produces.
@@ -114,8 +120,11 @@ pub struct StageDef {
     pub shared: Option<Shared>,
     /// Whether it computes on [`Job::device`].
     pub on_device: bool,
+    /// Files of its output that are published.
+    pub publishes: &'static [&'static str],
     own_schema: fn() -> &'static Value,
     parse: fn(Map<String, Value>) -> Result<Value, Vec<Problem>>,
+    precheck: fn(&Checked) -> Result<(), StageError>,
     run: fn(&Checked, &Job, &Path) -> Result<(), StageError>,
 }
 
@@ -131,8 +140,10 @@ impl StageDef {
             choice: S::CHOICE,
             shared: S::SHARED,
             on_device: S::ON_DEVICE,
+            publishes: S::PUBLISHES,
             own_schema: params::schema::<S::Params>,
             parse: params::parse::<S::Params>,
+            precheck: precheck::<S>,
             run: run_and_save::<S>,
         }
     }
@@ -155,6 +166,14 @@ impl StageDef {
         params::check((self.own_schema)(), self.parse, self.choice, written)
     }
 
+    /// Looks at what the parameters name, before anything runs.
+    ///
+    /// # Errors
+    /// What running the stage would report later.
+    pub fn precheck(&self, params: &Checked) -> Result<(), StageError> {
+        (self.precheck)(params)
+    }
+
     /// Runs the stage and saves its output into the empty folder `dir`.
     ///
     /// # Errors
@@ -162,6 +181,10 @@ impl StageDef {
     pub fn run(&self, params: &Checked, job: &Job, dir: &Path) -> Result<(), StageError> {
         (self.run)(params, job, dir)
     }
+}
+
+fn precheck<S: Stage>(checked: &Checked) -> Result<(), StageError> {
+    S::PRECHECK.map_or(Ok(()), |look| look(&checked.own()?))
 }
 
 fn run_and_save<S: Stage>(checked: &Checked, job: &Job, dir: &Path) -> Result<(), StageError> {

@@ -59,7 +59,7 @@ fn killed_runs_lose_nothing_and_end_in_the_same_bytes() {
     assert_same(&project, "calm", &last);
     for folder in ["tmp", "resume", "claims"] {
         let left = std::fs::read_dir(project.path(&last).join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
-        // A kill right after an artifact was stored leaves its resume point or claim, which `cache gc` deletes.
+        // A kill right after an artifact was stored leaves its resume point and its claim, which `cache gc` deletes.
         let objects = std::fs::read_dir(project.path(&last).join("objects")).unwrap();
         let stages: Vec<_> = objects.map(|stage| stage.unwrap().path()).collect();
         let stored = |key: &std::ffi::OsString| folder != "tmp" && stages.iter().any(|dir| dir.join(key).exists());

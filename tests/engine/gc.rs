@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ppgnn::plan::NodeId;
 use ppgnn::store::prune::{Leftover, choose, delete};
-use ppgnn::store::{ArtifactRef, Claim, PublishedRun, PublishedTable, Store, StoreError};
+use ppgnn::store::{ArtifactRef, Claim, PublishedOutput, PublishedRun, Store, StoreError};
 
 use crate::toy::World;
 
@@ -15,11 +15,16 @@ fn artifact(world: &World, id: NodeId) -> ArtifactRef {
 
 /// Publishes a table with everything behind it.
 fn publish(world: &World, store: &Store, node: NodeId) {
+    publish_as(world, store, "t", node);
+}
+
+fn publish_as(world: &World, store: &Store, name: &str, node: NodeId) {
     let needed = world.plan.ancestors(&[node]);
     let needs = world.plan.iter().filter(|(id, _)| needed[id.0]).map(|(id, _)| artifact(world, id)).collect();
     let key = world.plan.node(node).key;
-    let table = PublishedTable { name: "t".into(), key, needs, files: vec![("t.md".into(), vec![])] };
-    store.publish("toy", None, PublishedRun { tables: vec![table], ..PublishedRun::default() }).unwrap();
+    let files = vec![(format!("{name}.md"), world.artifact(node).join("number"))];
+    let output = PublishedOutput { name: name.into(), key, needs, files };
+    store.publish("toy", None, PublishedRun { outputs: vec![output], ..PublishedRun::default() }).unwrap();
 }
 
 fn chosen_artifacts(store: &Store) -> Vec<ArtifactRef> {
@@ -44,6 +49,31 @@ fn what_a_published_result_needs_is_never_offered() {
     assert!(pruned.bytes > 0);
     let (report, _) = world.run(&[a, b, table]);
     assert_eq!(report.cached, 3);
+}
+
+#[test]
+fn a_record_of_an_earlier_program_protects_what_it_names() {
+    let mut world = World::new();
+    let (table, spare) = (world.node("add", 1, &[]), world.node("add", 2, &[]));
+    world.run(&[table, spare]);
+    let (key, needs) = (world.plan.node(table).key, artifact(&world, table));
+    // As ppgnn 0.1 wrote it when all it published were tables.
+    let record = serde_json::json!({
+        "format": 1, "pipeline": "toy", "profile": null, "created": "2026-11-01T12:00:00Z", "ppgnn": "0.1.0",
+        "overrides": [], "tables": {"t": {"key": key, "files": [{"name": "t.md", "blake3": "00"}], "needs": [needs]}},
+        "keys": [],
+    });
+    fs::create_dir_all(world.root.join("results/toy")).unwrap();
+    fs::write(world.root.join("results/toy/published.json"), record.to_string()).unwrap();
+    let store = world.store();
+    assert_eq!(chosen_artifacts(&store), [artifact(&world, spare)]);
+    // Publishing something else keeps it, in the same words.
+    publish_as(&world, &store, "other", spare);
+    let written = fs::read_to_string(world.root.join("results/toy/published.json")).unwrap();
+    let written: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["tables"]["t"], record["tables"]["t"]);
+    assert_eq!((&written["format"], &written["keys"]), (&record["format"], &record["keys"]));
+    assert!(chosen_artifacts(&store).is_empty());
 }
 
 #[test]

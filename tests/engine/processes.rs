@@ -155,7 +155,7 @@ fn a_run_takes_over_when_the_process_it_waits_for_is_killed() {
     let (report, seen) = world.run(&[b, c]);
     killer.join().unwrap();
     assert_eq!(report.ran, 3);
-    let waits = seen.pick(|e| if let Event::NodeWaiting { node, .. } = e { Some(node.clone()) } else { None });
+    let waits = seen.pick(|e| if let Event::NodeWaiting { node, .. } = e { Some(node.to_string()) } else { None });
     assert_eq!(waits, ["slow/1"], "said once, however often it was asked");
 }
 

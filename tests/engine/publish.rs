@@ -1,9 +1,9 @@
-//! Publishing tables.
+//! Publishing files of artifacts.
 
 use std::fs;
 
 use ppgnn::plan::ArtifactKey;
-use ppgnn::store::{ArtifactRef, PublishedRun, PublishedTable, StoreError};
+use ppgnn::store::{ArtifactRef, PublishedOutput, PublishedRun, StoreError};
 
 use crate::toy::World;
 
@@ -11,29 +11,32 @@ fn key(digit: &str) -> ArtifactKey {
     digit.repeat(64).parse().unwrap()
 }
 
-fn table(name: &str, digit: &str, text: &str) -> PublishedTable {
-    PublishedTable {
+/// A table to publish, whose files hold `text`.
+fn table(world: &World, name: &str, digit: &str, text: &str) -> PublishedOutput {
+    let file = world.log.join(format!("{name}-{digit}"));
+    fs::write(&file, text).unwrap();
+    PublishedOutput {
         name: name.into(),
         key: key(digit),
         needs: vec![ArtifactRef::new("tabulate", key(digit)), ArtifactRef::new("train", key("e"))],
-        files: vec![(format!("{name}.md"), text.into()), (format!("{name}.csv"), text.into())],
+        files: vec![(format!("{name}.md"), file.clone()), (format!("{name}.csv"), file)],
     }
 }
 
-fn run(tables: Vec<PublishedTable>) -> PublishedRun {
-    PublishedRun { tables, keys: vec![], overrides: vec!["train.epochs=5".into()] }
+fn run(outputs: Vec<PublishedOutput>) -> PublishedRun {
+    PublishedRun { outputs, overrides: vec!["train.epochs=5".into()] }
 }
 
 #[test]
 fn tables_and_their_record_stand_side_by_side() {
     let world = World::new();
     let store = world.store();
-    let folder = store.publish("paper", None, run(vec![table("one", "1", "# one")])).unwrap();
+    let folder = store.publish("paper", None, run(vec![table(&world, "one", "1", "# one")])).unwrap();
     assert_eq!(folder, world.root.join("results/paper"));
     assert_eq!(world.list("results/paper"), ["one.csv", "one.md", "published.json"]);
     let record = store.published().unwrap().remove(0);
-    assert_eq!(record.tables["one"].key, key("1"));
-    assert_eq!(record.tables["one"].files[0].blake3, blake3::hash(b"# one").to_hex().to_string());
+    assert_eq!(record.outputs["one"].key, key("1"));
+    assert_eq!(record.outputs["one"].files[0].blake3, blake3::hash(b"# one").to_hex().to_string());
     assert_eq!(record.roots().count(), 2);
     assert_eq!(record.overrides, ["train.epochs=5"]);
     assert!(world.list("tmp").is_empty());
@@ -43,8 +46,8 @@ fn tables_and_their_record_stand_side_by_side() {
 fn profiles_are_published_apart() {
     let world = World::new();
     let store = world.store();
-    store.publish("paper", None, run(vec![table("one", "1", "full")])).unwrap();
-    store.publish("paper", Some("quick"), run(vec![table("one", "2", "quick")])).unwrap();
+    store.publish("paper", None, run(vec![table(&world, "one", "1", "full")])).unwrap();
+    store.publish("paper", Some("quick"), run(vec![table(&world, "one", "2", "quick")])).unwrap();
     assert_eq!(fs::read_to_string(world.root.join("results/paper/one.md")).unwrap(), "full");
     assert_eq!(fs::read_to_string(world.root.join("results/paper/quick/one.md")).unwrap(), "quick");
     assert_eq!(store.published().unwrap().len(), 2);
@@ -54,10 +57,12 @@ fn profiles_are_published_apart() {
 fn publishing_one_table_again_leaves_the_others() {
     let world = World::new();
     let store = world.store();
-    store.publish("paper", None, run(vec![table("one", "1", "old"), table("two", "2", "old")])).unwrap();
-    store.publish("paper", None, run(vec![table("one", "3", "new")])).unwrap();
+    store
+        .publish("paper", None, run(vec![table(&world, "one", "1", "old"), table(&world, "two", "2", "old")]))
+        .unwrap();
+    store.publish("paper", None, run(vec![table(&world, "one", "3", "new")])).unwrap();
     let record = store.published().unwrap().remove(0);
-    assert_eq!((record.tables["one"].key, record.tables["two"].key), (key("3"), key("2")));
+    assert_eq!((record.outputs["one"].key, record.outputs["two"].key), (key("3"), key("2")));
     let roots: Vec<_> = record.roots().map(|r| r.key).collect();
     assert!(!roots.contains(&key("1")) && roots.contains(&key("2")) && roots.contains(&key("3")));
     assert_eq!(fs::read_to_string(world.root.join("results/paper/one.md")).unwrap(), "new");
@@ -69,12 +74,18 @@ fn a_table_is_never_seen_half_written() {
     let world = World::new();
     let store = world.store();
     let texts = ["a".repeat(300_000), "b".repeat(300_000)];
-    store.publish("paper", None, run(vec![table("one", "1", &texts[0])])).unwrap();
+    store.publish("paper", None, run(vec![table(&world, "one", "1", &texts[0])])).unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 0..20 {
-                store.publish("paper", None, run(vec![table("one", "1", &texts[round % 2])])).unwrap();
+                store
+                    .publish(
+                        "paper",
+                        None,
+                        run(vec![table(&world, "one", &(round % 2).to_string(), &texts[round % 2])]),
+                    )
+                    .unwrap();
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
@@ -90,11 +101,11 @@ fn a_table_is_never_seen_half_written() {
 fn names_that_leave_the_results_are_refused() {
     let world = World::new();
     let store = world.store();
-    let mut escaping = table("one", "1", "x");
+    let mut escaping = table(&world, "one", "1", "x");
     escaping.files[0].0 = "../../one.md".into();
-    let mut record = table("one", "1", "x");
+    let mut record = table(&world, "one", "1", "x");
     record.files[0].0 = "published.json".into();
-    let good = || run(vec![table("one", "1", "x")]);
+    let good = || run(vec![table(&world, "one", "1", "x")]);
     for result in [
         store.publish("paper", None, run(vec![escaping])),
         store.publish("paper", None, run(vec![record])),

@@ -71,18 +71,17 @@ fn plan(stages: &str, axes: &str) -> Plan {
     plan
 }
 
-fn names(plan: &Plan) -> Vec<&str> {
-    plan.nodes.iter().map(|n| n.name.as_str()).collect()
+fn names(plan: &Plan) -> Vec<String> {
+    plan.nodes.iter().map(|n| n.name.to_string()).collect()
 }
 
 fn keys(plan: &Plan) -> BTreeMap<String, ArtifactKey> {
-    plan.nodes.iter().map(|n| (n.name.clone(), n.key)).collect()
+    plan.nodes.iter().map(|n| (n.name.to_string(), n.key)).collect()
 }
 
 /// Each slice and what it is taken from.
-fn slices(plan: &Plan) -> Vec<(&str, &str)> {
-    let slice = |n: &ppgnn::plan::Node| n.slice_of().map(|whole| plan.node(whole).name.as_str());
-    plan.nodes.iter().filter_map(|n| Some((n.name.as_str(), slice(n)?))).collect()
+fn slices(plan: &Plan) -> Vec<String> {
+    plan.nodes.iter().filter_map(|n| Some(format!("{} of {}", n.name, plan.node(n.slice_of()?).name))).collect()
 }
 
 const CHAIN: &str = "top: {uses: read}, grow: {inputs: {of: top}}, read: {inputs: {of: grow}}";
@@ -93,7 +92,7 @@ fn the_largest_is_computed_and_the_others_are_slices_of_it() {
     // The largest goes before the first slice of it; names are those of the sweep.
     let expected = ["top", "grow/size=8", "grow/size=2", "read/size=2", "read/size=8", "grow/size=4", "read/size=4"];
     assert_eq!(names(&plan), expected);
-    assert_eq!(slices(&plan), [("grow/size=2", "grow/size=8"), ("grow/size=4", "grow/size=8")]);
+    assert_eq!(slices(&plan), ["grow/size=2 of grow/size=8", "grow/size=4 of grow/size=8"]);
     for node in plan.nodes.iter().filter(|n| n.slice_of().is_some()) {
         assert_eq!(node.inputs.len(), 1, "a slice reads what it is taken from and nothing else");
     }
@@ -134,7 +133,7 @@ fn nodes_that_differ_in_anything_else_share_nothing() {
     assert_eq!(of("both: {a: {grow.size: 2, top.how: 0}, b: {grow.size: 4, top.how: 1}}"), 0, "an input");
     // The same axes as a grid: each value of the other parameter has a largest of its own.
     let plan = plan(CHAIN, "grow.how: [0, 1], grow.size: [2, 4]");
-    let expected = [("grow/how=0/size=2", "grow/how=0/size=4"), ("grow/how=1/size=2", "grow/how=1/size=4")];
+    let expected = ["grow/how=0/size=2 of grow/how=0/size=4", "grow/how=1/size=2 of grow/how=1/size=4"];
     assert_eq!(slices(&plan), expected);
 }
 
@@ -142,7 +141,7 @@ fn nodes_that_differ_in_anything_else_share_nothing() {
 fn stages_of_different_names_share() {
     let stages = "top: {uses: read}, few: {uses: grow, inputs: {of: top}, params: {size: 3}}, \
                   lots: {uses: grow, inputs: {of: top}, params: {size: 30}}";
-    assert_eq!(slices(&plan(stages, "")), [("few", "lots")]);
+    assert_eq!(slices(&plan(stages, "")), ["few of lots"]);
 }
 
 #[test]
@@ -150,8 +149,7 @@ fn a_slice_can_be_what_another_is_computed_from() {
     let stages = "top: {uses: read}, a: {uses: grow, inputs: {of: top}}, b: {uses: grow, inputs: {of: a}}";
     let plan = plan(stages, "a.size: [2, 4], b.size: [3, 5]");
     // Names have the last part of an axis, so both are called `size`.
-    let expected =
-        [("a/size=2", "a/size=4"), ("b/size=2/size=3", "b/size=2/size=5"), ("b/size=4/size=3", "b/size=4/size=5")];
+    let expected = ["a/size=2 of a/size=4", "b/size=2/size=3 of b/size=2/size=5", "b/size=4/size=3 of b/size=4/size=5"];
     assert_eq!(slices(&plan), expected);
 }
 
@@ -159,7 +157,7 @@ fn a_slice_can_be_what_another_is_computed_from() {
 fn what_is_sliced_is_still_asked_for_itself_and_needs_no_more_than_before() {
     let stages = "top: {uses: read}, grow: {inputs: {of: top}}";
     let plan = plan(stages, "grow.size: [2, 8]");
-    let leaves: Vec<_> = plan.leaves().iter().map(|id| plan.node(*id).name.as_str()).collect();
+    let leaves: Vec<_> = plan.leaves().iter().map(|id| plan.node(*id).name.to_string()).collect();
     assert_eq!(leaves, ["grow/size=8", "grow/size=2"]);
     // A target that is a slice needs its whole, and that needs what it is computed from.
     let slice: Vec<_> = plan.iter().filter(|(_, n)| n.slice_of().is_some()).map(|(id, _)| id).collect();

@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use ppgnn::run::{NodeState, demand};
-use ppgnn::store::{Claim, Made, Opened, PublishedRun, Store, StoreError};
+use ppgnn::run::{NodeState, RunOptions, demand, execute};
+use ppgnn::store::{Claim, Opened, Provenance, PublishedRun, Store, StoreError, TemporaryStore};
+use ppgnn_stages::contract::Artifact;
 
-use crate::toy::World;
+use crate::toy::{Number, Seen, World};
 
 #[test]
 fn a_new_store_says_its_format_and_opens_again() {
@@ -138,7 +139,7 @@ fn an_artifact_cannot_be_committed_under_another_key() {
     let store = world.store();
     let Claim::Held(claim) = store.claim(&world.plan.node(a).key).unwrap() else { panic!("busy") };
     let ingredients = world.plan.node(b).ingredients.clone();
-    let made = Made { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1, measured: Default::default() };
+    let made = Provenance { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1, measured: Default::default() };
     assert!(matches!(store.begin(&claim).unwrap().commit(made), Err(StoreError::WrongKey { .. })));
     assert!(world.list("objects").is_empty());
 }
@@ -187,4 +188,31 @@ fn names_on_disk_that_are_not_ours_are_ignored() {
     let found = world.store().entries(None).unwrap();
     assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), [format!("add/{key}")]);
     assert!(world.store().get(&world.plan.node(a).key, "../objects/add").is_none());
+}
+
+#[test]
+fn a_temporary_store_finds_what_is_behind_it_and_leaves_nothing() {
+    let mut world = World::new();
+    let a = world.node("add", 1, &[]);
+    let b = world.node("add", 2, &[a]);
+    world.run(&[a]);
+    let kept = world.artifact(a);
+    let front = TemporaryStore::in_front_of(Store::open_existing_read_only(&world.root).unwrap()).unwrap();
+    let root = front.root().to_owned();
+    let never = std::sync::atomic::AtomicBool::new(false);
+    let options =
+        RunOptions { targets: vec![b], cores: 1, cards: vec![], fail_fast: true, force: vec![], cancel: &never };
+    let report = execute(&world.plan, &front, &options, &Seen::default()).unwrap();
+    assert_eq!((report.ran, report.cached), (1, 1));
+    let Opened::Hit(made) = front.open_artifact(&world.plan.node(b).key, "add").unwrap() else { panic!("it is there") };
+    assert_eq!(Number::load(&made.dir).unwrap().0, 3);
+    assert!(made.dir.starts_with(&root) && !world.artifact(b).exists());
+    // What is damaged behind it is computed again, and not touched.
+    std::fs::write(kept.join("number"), "7").unwrap();
+    let front_again = TemporaryStore::in_front_of(Store::open_existing_read_only(&world.root).unwrap()).unwrap();
+    let report = execute(&world.plan, &front_again, &options, &Seen::default()).unwrap();
+    assert!(report.ran == 2 && report.damaged > 0, "{report:?}");
+    assert_eq!(std::fs::read_to_string(kept.join("number")).unwrap(), "7");
+    drop((front, front_again));
+    assert!(!root.exists());
 }

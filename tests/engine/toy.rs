@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ppgnn::pipeline::DeviceWish;
-use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, Plan};
+use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, NodeName, Plan};
 use ppgnn::run::{Event, EventSink, RunOptions, RunReport, execute};
 use ppgnn::store::Store;
 use ppgnn_stages::contract::checkpoint::Log;
@@ -297,7 +297,7 @@ impl World {
             profile: None,
             device: DeviceWish::Cpu,
             nodes: vec![],
-            tables: vec![],
+            outputs: vec![],
             absent: vec![],
             known_data: vec![],
             unshared: 0,
@@ -315,7 +315,8 @@ impl World {
         let mut params = params.as_object().cloned().unwrap();
         let mut in_key = params.clone();
         in_key.retain(|name, _| name != "sleep" && name != "stop");
-        let name = format!("{stage}/{}{}", params["add"], params.get("mode").and_then(Value::as_str).unwrap_or(""));
+        let mode = params.get("mode").and_then(Value::as_str).unwrap_or("");
+        let name = NodeName::new(stage, [format!("{}{mode}", params["add"])]);
         params.insert("log".into(), json!(self.log));
         let inputs = of.iter().map(|id| KeyInput { slot: "of".into(), key: self.plan.node(*id).key }).collect();
         let ingredients = KeyInputs {
@@ -413,13 +414,13 @@ impl Seen {
 
     /// Returns the names of the nodes that were started, in order.
     pub fn started(&self) -> Vec<String> {
-        self.pick(|e| if let Event::NodeStarted { node, .. } = e { Some(node.clone()) } else { None })
+        self.pick(|e| if let Event::NodeStarted { node, .. } = e { Some(node.to_string()) } else { None })
     }
 
     /// Returns what was said about damaged artifacts.
     pub fn damage(&self) -> Vec<(String, String)> {
         self.pick(|e| match e {
-            Event::ArtifactDamaged { node, what, .. } => Some((node.clone(), what.clone())),
+            Event::ArtifactDamaged { node, what, .. } => Some((node.to_string(), what.clone())),
             _ => None,
         })
     }

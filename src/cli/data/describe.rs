@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Shelf, exit, note, print, print_json};
 use crate::catalogue::{DataFolder, Manifest};
-use crate::cli::aside::Aside;
+use crate::cli::artifacts::Artifacts;
 use crate::cli::failure::Failure;
 use crate::cli::project::{StoreArgs, surroundings};
 use crate::history::Recall;
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
     let store = args.store.look()?;
     let node = plan.iter().find(|(_, n)| n.stage.name == DATASET_STAGE).map(|(id, _)| id);
     let Some(node) = node else { return Err(Failure::usage("the pipeline has no stage `load`", None)) };
-    let graph: Graph = Aside::new(&plan, &store).get(node)?;
+    let graph: Graph = Artifacts::new(&plan, args.store.look()?)?.get(node)?;
     let description = inspect::describe(&graph);
     let warnings = inspect::warnings(&graph, graph.masks.as_ref());
     let spectra = spectra(&plan, node, &store);
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
             "warnings": warnings,
         }))?;
     } else {
-        print(&text(&args.name, manifest.as_ref(), &description, &spectra, &warnings))?;
+        print(&text(&args.name, manifest.as_deref(), &description, &spectra, &warnings))?;
     }
     Ok(exit::DONE)
 }
@@ -96,13 +96,7 @@ fn plan(args: &Args, shelf: &Shelf) -> Result<Plan, Failure> {
     let around = surroundings(&digest, &DeviceWish::Cpu);
     let known = DataFolder { catalogue: &shelf.catalogue, data_dir: &shelf.dir };
     let pipeline = match &args.file {
-        None => {
-            let name = Value::from(args.name.as_str());
-            let text = format!(
-                "ppgnn: 1\nname: describe\nstages: {{{DATASET_STAGE}: {{params: {{{DATASET_PARAM}: {name}}}}}}}\n"
-            );
-            Pipeline::of_text("<describe>", &text, ppgnn_stages::STAGES, &known)?
-        }
+        None => Pipeline::of_dataset(&args.name, ppgnn_stages::STAGES, &known)?,
         Some(file) => {
             let plain = Pipeline::load(file, &Overrides::default(), ppgnn_stages::STAGES, &known)?;
             let stage = plain.stages.iter().find(|s| s.def.name == DATASET_STAGE).map(|s| s.name.name.clone());

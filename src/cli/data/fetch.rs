@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::{Shelf, exit, files_text, note, print, print_json, run_command, title};
-use crate::catalogue::fetch::{FetchError, Watch, fetch};
+use super::{Shelf, exit, files_text, note, print, print_json, title};
+use crate::catalogue::fetch::{FetchError, FetchProgress, fetch};
 use crate::catalogue::{DataFile, FileState, Manifest, Verified};
 use crate::cli::failure::Failure;
+use crate::cli::interrupt::interruptible;
 use crate::report::bytes_text;
 
 const SAY_EVERY: Duration = Duration::from_secs(5);
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
         manifests.retain(|m| m.files.iter().any(|f| !f.urls.is_empty() || shelf.has(m, f)));
     }
     let _hold = shelf.hold()?;
-    let cancel = run_command::interruptible();
+    let cancel = interruptible();
     let (mut listed, mut failed) = (Vec::new(), Vec::new());
     for manifest in &manifests {
         let outcome = one(manifest, shelf, cancel);
@@ -192,7 +193,7 @@ impl Shown {
     }
 }
 
-impl Watch for Shown {
+impl FetchProgress for Shown {
     fn started(&self, have: u64, total: Option<u64>) {
         self.total.set(total);
         let terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");

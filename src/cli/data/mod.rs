@@ -7,12 +7,13 @@ mod list;
 mod verify;
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
 use super::project::DataArgs;
-use super::{exit, note, print, print_json, run as run_command};
+use super::{exit, note, print, print_json};
 use crate::catalogue::{self, Catalogue, DataFile, FileState, Hold, Manifest};
 
 /// List, fetch, import, verify or describe data sets
@@ -66,8 +67,8 @@ struct Shelf {
 
 impl Shelf {
     /// The manifests of some names, each once.
-    fn named(&self, names: &[String]) -> Result<Vec<Manifest>, Failure> {
-        let mut found: Vec<Manifest> = Vec::new();
+    fn named(&self, names: &[String]) -> Result<Vec<Rc<Manifest>>, Failure> {
+        let mut found: Vec<Rc<Manifest>> = Vec::new();
         for name in names {
             let Some(manifest) = self.catalogue.get(name) else {
                 let known = self.catalogue.names();
@@ -82,7 +83,7 @@ impl Shelf {
     }
 
     /// Every manifest there is.
-    fn all(&self) -> Result<Vec<Manifest>, Failure> {
+    fn all(&self) -> Result<Vec<Rc<Manifest>>, Failure> {
         self.named(&self.catalogue.names())
     }
 

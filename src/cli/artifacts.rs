@@ -1,0 +1,58 @@
+//! Artifacts to look at: from the store if they are there, else computed and forgotten.
+
+use std::sync::atomic::AtomicBool;
+
+use ppgnn_stages::contract::Artifact;
+
+use super::exit;
+use super::failure::Failure;
+use crate::plan::{NodeId, Plan};
+use crate::report::Tee;
+use crate::run::{FailedNode, FailureKind, RunOptions, execute};
+use crate::store::{Opened, Store, TemporaryStore};
+
+/// Artifacts of a plan. What had to be computed is deleted with it.
+pub struct Artifacts<'p> {
+    plan: &'p Plan,
+    store: TemporaryStore,
+}
+
+impl<'p> Artifacts<'p> {
+    /// Looks into a store first.
+    pub fn new(plan: &'p Plan, store: Store) -> Result<Self, Failure> {
+        Ok(Self { plan, store: TemporaryStore::in_front_of(store)? })
+    }
+
+    /// Returns the artifact of a node.
+    pub fn get<A: Artifact>(&self, id: NodeId) -> Result<A, Failure> {
+        let options = RunOptions {
+            targets: vec![id],
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cards: Vec::new(),
+            fail_fast: true,
+            force: Vec::new(),
+            cancel: &AtomicBool::new(false),
+        };
+        let report = execute(self.plan, &self.store, &options, &Tee(Vec::new()))?;
+        if let Some(failed) = report.failures.first() {
+            return Err(failure(failed));
+        }
+        let node = self.plan.node(id);
+        match self.store.open_artifact(&node.key, node.stage.name)? {
+            Opened::Hit(entry) => A::load(&entry.dir).map_err(|e| Failure::unexpected(e.to_string())),
+            Opened::Miss | Opened::Damaged { .. } => {
+                Err(Failure::unexpected(format!("`{}` is gone from the temporary folder", node.name)))
+            }
+        }
+    }
+}
+
+fn failure(failed: &FailedNode) -> Failure {
+    let code = match failed.failure.kind {
+        FailureKind::Data => exit::DATA,
+        FailureKind::Store => exit::STORE,
+        FailureKind::Stage | FailureKind::Panic => exit::FAILED,
+    };
+    let message = failed.failure.errors.first().map_or("", String::as_str);
+    Failure::new(code, message, failed.failure.hint.as_deref())
+}

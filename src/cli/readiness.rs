@@ -1,0 +1,49 @@
+//! What can be known to go wrong before anything runs: files that are not what they should be.
+
+use std::collections::BTreeSet;
+
+use ppgnn_stages::contract::StageError;
+
+use super::exit;
+use super::failure::Failure;
+use super::project::DataArgs;
+use crate::catalogue::Catalogue;
+use crate::plan::{Node, NodeId, Plan};
+use crate::run::{NodeState, demand};
+use crate::store::Store;
+
+/// Lets every stage look at what its nodes name outside the store. Returns the nodes that would fail.
+pub fn prechecks(plan: &Plan) -> impl Iterator<Item = (&Node, StageError)> {
+    plan.nodes.iter().filter_map(|node| Some((node, node.stage.precheck(&node.params).err()?)))
+}
+
+/// Compares the files of known data sets with their digests, where they are about to be read. What is in the store was
+/// read from files that were right.
+pub fn verify_data(
+    plan: &Plan,
+    store: &Store,
+    (wanted, force): (&[NodeId], &[NodeId]),
+    catalogue: &Catalogue,
+    data: &DataArgs,
+) -> Result<(), Failure> {
+    let states = demand(plan, store, wanted, force);
+    let mut wrong: Vec<String> = Vec::new();
+    let read = plan.known_data.iter().filter(|(id, _)| states.get(id.0) == Some(&NodeState::Miss));
+    let names: BTreeSet<&String> = read.map(|(_, name)| name).collect();
+    for name in names {
+        let Some(manifest) = catalogue.get(name) else { continue };
+        let manifest = manifest?;
+        let root = manifest.root(&data.data_dir);
+        for file in &manifest.files {
+            if let Err(error) = file.verify(&root.join(&file.path)) {
+                wrong.push(format!("{name}: {error}"));
+            }
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let hint =
+        "`ppgnn data fetch` replaces files that are wrong; a pipeline of your own can name them under `datasets`";
+    Err(Failure::new(exit::DATA, wrong.join("\nerror: "), Some(hint)))
+}

@@ -1,0 +1,82 @@
+//! What a pipeline says of a stage at a point, and where it says so: data set, file, axes, `when`, `--set`.
+
+use ppgnn_stages::contract::params::nearest_help;
+use serde_json::{Map, Value};
+
+use super::build::Builder;
+use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, Setting, Span, StageUse, holds};
+
+impl<'b> Builder<'b> {
+    /// Returns the parameters of a stage at a point, as written.
+    pub(super) fn written(&mut self, stage: usize, point: &[usize]) -> Option<Map<String, Value>> {
+        let used = &self.pipeline.stages[stage];
+        let mut written = self.base[stage].clone();
+        for setting in self.settings(used, point) {
+            written.insert(setting.param.clone(), setting.value.value());
+        }
+        if used.def.name != DATASET_STAGE {
+            return Some(written);
+        }
+        let Some(name) = written.shift_remove(DATASET_PARAM) else { return Some(written) };
+        let datasets = &self.pipeline.datasets;
+        let known = || {
+            let own = datasets.all.iter().map(|(k, _)| k.name.as_str());
+            own.chain(datasets.names.iter().map(String::as_str))
+        };
+        let found = name.as_str().and_then(|n| datasets.get(n));
+        let Some((_, dataset)) = found else {
+            let help = if known().next().is_none() {
+                "the pipeline has no `datasets`".to_owned()
+            } else {
+                nearest_help(name.as_str().unwrap_or_default(), known())
+            };
+            let span = self.span_of(used, point, DATASET_PARAM, false);
+            let shown = name.as_str().map_or(name.to_string(), str::to_owned);
+            self.problems.add(&span, format!("unknown data set `{shown}`"), Some(help));
+            return None;
+        };
+        if let Some(name) = name.as_str() {
+            self.used_datasets.insert(name.to_owned());
+        }
+        let mut all: Map<_, _> = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
+        all.extend(written);
+        Some(all)
+    }
+
+    /// Settings that the sweep and the command line make on a stage at a point, the strongest last.
+    fn settings(&self, used: &'b StageUse, point: &[usize]) -> impl Iterator<Item = &'b Setting> + use<'b> {
+        let sweep = &self.pipeline.sweep;
+        let point = point.to_vec();
+        let of_axes = sweep.axes.iter().zip(point.clone()).flat_map(|(axis, value)| &axis.values[value].settings);
+        let of_when = sweep.when.iter().filter(move |w| holds(&w.matches, &point)).flat_map(|w| &w.settings);
+        of_axes.chain(of_when).chain(&self.pipeline.forced).filter(|s| s.stage == used.name.name)
+    }
+
+    /// The name of the data set that `load` reads at a point.
+    pub(super) fn dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
+        let set = self.settings(used, point).filter(|s| s.param == DATASET_PARAM).last().map(|s| s.value.value());
+        let own = || used.params.iter().find(|(k, _)| k.name == DATASET_PARAM).map(|(_, n)| n.value());
+        set.or_else(own)?.as_str().map(str::to_owned)
+    }
+
+    /// The known data set that `load` starts from at a point.
+    pub(super) fn known_dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
+        self.pipeline.datasets.known.get(&self.dataset(used, point)?).cloned()
+    }
+
+    /// Finds where a parameter of a stage at a point was written, strongest place first.
+    pub(super) fn span_of(&self, used: &'b StageUse, point: &[usize], param: &str, name: bool) -> Span {
+        if let Some(setting) = self.settings(used, point).filter(|s| s.param == param).last() {
+            return if name { setting.span.clone() } else { setting.value.span.clone() };
+        }
+        let dataset = |p: &str| {
+            let (key, set) = self.pipeline.datasets.get(&self.dataset(used, point)?)?;
+            let entry = set.entries().iter().find(|(k, _)| k.name == p);
+            Some(entry.map_or_else(|| key.span.clone(), |(k, n)| if name { k.span.clone() } else { n.span.clone() }))
+        };
+        let own = used.params.iter().find(|(k, _)| k.name == param);
+        own.map(|(k, n)| if name { k.span.clone() } else { n.span.clone() })
+            .or_else(|| dataset(param))
+            .unwrap_or_else(|| used.name.span.clone())
+    }
+}

@@ -1,0 +1,101 @@
+//! Toy stages, and plans of pipelines made of them.
+
+use std::io;
+use std::path::Path;
+
+use ppgnn_stages::contract::params::{self, FilePath};
+use ppgnn_stages::contract::{Artifact, ArtifactError, Job, Kind, Slot, Stage, StageDef, StageError};
+use ppgnn_stages::tabulate::Tabulate;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Node, Plan, Surroundings, build};
+use crate::pipeline::{KnownDatasets, Nothing, Pipeline, PipelineError};
+
+/// An artifact of a kind; nothing is ever made.
+struct Toy<const KIND: usize>;
+
+const KINDS: [Kind; 3] = [Kind("graph"), Kind("metrics"), Kind("figure")];
+
+impl<const KIND: usize> Artifact for Toy<KIND> {
+    const KIND: Kind = KINDS[KIND];
+    fn save(&self, _: &Path) -> Result<(), ArtifactError> {
+        Ok(())
+    }
+    fn load(_: &Path) -> Result<Self, ArtifactError> {
+        Ok(Self)
+    }
+}
+
+/// Parameters of every toy stage.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+struct Params {
+    size: i64,
+    #[schemars(range(min = 0))]
+    seed: i64,
+    path: Option<FilePath>,
+}
+
+impl params::Params for Params {}
+
+macro_rules! toy {
+    ($stage:ident, $name:literal, $inputs:expr, $kind:literal, $publishes:expr) => {
+        struct $stage;
+        impl Stage for $stage {
+            const NAME: &'static str = $name;
+            const ABOUT: &'static str = "A toy";
+            const VERSION: u32 = 1;
+            const INPUTS: &'static [Slot] = $inputs;
+            const PUBLISHES: &'static [&'static str] = $publishes;
+            type Params = Params;
+            type Output = Toy<$kind>;
+            fn run(_: &Params, _: &Job) -> Result<Toy<$kind>, StageError> {
+                Ok(Toy)
+            }
+        }
+    };
+}
+
+toy!(Load, "load", &[], 0, &[]);
+toy!(Train, "train", &[Slot::one("graph", KINDS[0])], 1, &[]);
+toy!(Draw, "draw", &[Slot::one("metrics", KINDS[1])], 2, &["figure.svg"]);
+
+static STAGES: &[StageDef] =
+    &[StageDef::of::<Load>(), StageDef::of::<Train>(), StageDef::of::<Draw>(), StageDef::of::<Tabulate>()];
+
+/// `load` and `train`.
+pub(super) const CHAIN: &str = "stages: {load: {}, train: {inputs: {graph: load}}}";
+
+/// Plans a pipeline of the toy stages. A file's digest is its path, and a path with `missing` in it has no file.
+pub(super) fn plan_with(text: &str, known: &dyn KnownDatasets) -> Result<Plan, PipelineError> {
+    let text = format!("ppgnn: 1\nname: toy\n{text}\n");
+    let pipeline = Pipeline::of_text("toy.yaml", &text, STAGES, known)?;
+    let digest = |path: &Path| match path.display().to_string() {
+        path if path.contains("missing") => Err(io::ErrorKind::NotFound.into()),
+        path => Ok(path),
+    };
+    let around = Surroundings { stages: STAGES, profile: "cpu".into(), device_profile: "cuda".into(), digest: &digest };
+    build(&pipeline, &around)
+}
+
+/// The same where no data set is known and nothing goes wrong.
+pub(super) fn plan(text: &str) -> Plan {
+    plan_with(text, &Nothing).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Every problem with a pipeline.
+pub(super) fn problems(text: &str) -> Vec<String> {
+    let error = plan_with(text, &Nothing).map(|_| ()).unwrap_err();
+    error.problems.into_iter().map(|p| p.message).collect()
+}
+
+/// The names of all nodes.
+pub(super) fn names(plan: &Plan) -> Vec<String> {
+    plan.nodes.iter().map(|n| n.name.to_string()).collect()
+}
+
+/// The node of a name.
+pub(super) fn node<'p>(plan: &'p Plan, name: &str) -> &'p Node {
+    plan.nodes.iter().find(|n| n.name.to_string() == name).unwrap_or_else(|| panic!("no {name} in {:?}", names(plan)))
+}

@@ -1,0 +1,42 @@
+//! `TemporaryStore`: for results that somebody looks at and nobody keeps.
+
+use std::fs;
+use std::ops::Deref;
+
+use super::disk::Store;
+use super::error::{StoreError, io_error};
+use super::layout::unused;
+
+/// A store that finds what is in another one, writes into a folder of its own, and deletes that when it is dropped.
+pub struct TemporaryStore {
+    store: Store,
+}
+
+impl TemporaryStore {
+    /// Makes an empty store in the system's folder for temporary files, in front of another one.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn in_front_of(behind: Store) -> Result<Self, StoreError> {
+        let folder = std::env::temp_dir();
+        let root = unused(&folder, &format!("ppgnn-{}", std::process::id())).unwrap_or(folder);
+        // Not `create_dir_all`: a folder that somebody else has just made is not ours.
+        fs::create_dir(&root).map_err(io_error("create the folder", &root))?;
+        Ok(Self { store: Store::open(&root)?.in_front_of(behind) })
+    }
+}
+
+impl Deref for TemporaryStore {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Drop for TemporaryStore {
+    fn drop(&mut self) {
+        // Nobody can be told, and the system empties the folder sooner or later.
+        let _ = fs::remove_dir_all(self.store.root());
+    }
+}
