@@ -23,7 +23,7 @@ check: lint test docs ## Everything that a change must pass
 quickstart: ## Run the quick start
 	cargo run --profile quick -- run pipelines/quickstart.yaml
 
-# Benchmarks are built as `quick`: our crates and those that compute have the same code as in `release`, without its long build.
+# Benchmarks are built as `quick`: our crates and those that compute have the settings of `release`, without its long build.
 bench-plan: ## Time planning of 1 000, 10 000 and 100 000 nodes
 	cargo bench --profile quick --bench plan
 

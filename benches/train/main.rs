@@ -41,7 +41,7 @@ struct Request {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let with_peer = !arguments.iter().any(|a| a == "--no-peer");
-    let request = Request { with_peer, baseline: setting("PPGNN_BASELINE").map(PathBuf::from) };
+    let request = Request { with_peer, baseline: setting("PPGNN_BASELINE").map(absolute) };
     // Cargo adds options of its own.
     let named: Vec<&str> = arguments.iter().map(String::as_str).filter(|a| !a.starts_with("--")).collect();
     println!("threads: {}; at least {} turns; milliseconds per epoch and split", threads(), repeat());
@@ -72,6 +72,11 @@ fn main() {
     if doubtful > 0 {
         println!("\n{doubtful} of {} rows are not to be trusted: run them again when the machine is quiet", rows.len());
     }
+}
+
+/// The program is started in another folder.
+fn absolute(path: String) -> PathBuf {
+    std::path::absolute(&path).unwrap_or_else(|_| path.into())
 }
 
 /// Runs all sides in turns, and prints a line and one about the bound. Returns whether all numbers are to be trusted.
