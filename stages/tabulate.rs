@@ -439,7 +439,7 @@ mod tests {
             "rows": ["x"], "columns": ["y"], "metric": "test-accuracy", "digits": 1,
             "cells": [{"row": 0, "column": 0, "candidates": [[1, 0]]}],
         });
-        let checked = stage.check(written.as_object().unwrap()).unwrap();
+        let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
         let cancel = AtomicBool::new(false);
         let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
         let out = tempfile::tempdir().unwrap();

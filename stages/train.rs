@@ -30,10 +30,9 @@ use candle_core::DType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::params::nearest_help;
-use crate::contract::{Choice, Job, Kind, Progress, Slot, Stage, StageError};
+use crate::contract::{Choice, Chosen, Job, Kind, Progress, Slot, Stage, StageError};
 use crate::kinds::{Epoch, Nodes, Operator, Part, Spectrum, Splits, Trained, TrainedSplit};
-use crate::models::{self, GraphView, MODELS, ModelDef, Weights};
+use crate::models::{GraphView, ModelDef, Weights};
 use batch::Batch;
 
 /// Bytes that the widest activations of a batch may take, nodes × widest layer × lanes. Larger blocks are no faster, since
@@ -129,7 +128,7 @@ impl Stage for Train {
         Slot::one("splits", Kind("splits")),
         Slot::optional("spectrum", Kind("spectrum")),
     ];
-    const CHOICE: Option<Choice> = Some(Choice { param: "model", rows: models::variants });
+    const CHOICE: Option<Choice> = Some(Choice::of::<ModelDef>("model"));
     const ON_DEVICE: bool = true;
     type Params = Params;
     type Output = Trained;
@@ -143,7 +142,7 @@ impl Stage for Train {
 /// Everything that the splits share.
 struct Run<'a> {
     params: &'a Params,
-    model: &'static ModelDef,
+    model: Chosen<'a, ModelDef>,
     data: GraphView,
     labels: &'a [u32],
     splits: &'a Splits,
@@ -162,7 +161,7 @@ fn train(
     job: &Job,
 ) -> Result<Trained, StageError> {
     check_splits(nodes.len(), splits)?;
-    let model = find(&params.model)?;
+    let model = job.chosen()?;
     let data = GraphView::on(job.device.open()?, operator, nodes, spectrum, DType::F32)?;
     let classes = data.classes;
     let run = Run {
@@ -176,13 +175,6 @@ fn train(
         first_failed: AtomicUsize::new(usize::MAX),
     };
     Ok(Trained { nodes: nodes.len(), classes, splits: run.all_splits()? })
-}
-
-fn find(name: &str) -> Result<&'static ModelDef, StageError> {
-    MODELS.iter().find(|m| m.variant.name == name).ok_or_else(|| {
-        let known = MODELS.iter().map(|m| m.variant.name);
-        StageError::unusable(format!("unknown model `{name}`"), nearest_help(name, known))
-    })
 }
 
 fn check_splits(nodes: usize, splits: &Splits) -> Result<(), StageError> {
@@ -239,7 +231,7 @@ impl Run<'_> {
     /// Returns how many lanes a batch may have, by the width of the model's layers: known from a build without lanes.
     fn largest_batch(&self) -> Result<usize, StageError> {
         let mut weights = Weights::new(&mut [], self.data.dtype(), self.data.device().clone());
-        self.model.build(self.job.variant, &self.data, &mut weights)?;
+        self.model.build(&self.data, &mut weights)?;
         let widths = weights.into_named().into_iter().filter_map(|w| w.param.tensor().dims().last().copied());
         let widest = widths.max().unwrap_or(1).max(self.data.classes);
         let room = if self.data.device().is_cpu() { ACTIVATIONS } else { ACTIVATIONS_ON_CARD };

@@ -254,7 +254,7 @@ impl<'a> Prepared<'a> {
         });
         let params = params.as_object_mut().expect("an object");
         params.extend(self.row.model.own().as_object().expect("an object").clone());
-        let checked = stage.check(params).map_err(|problems| {
+        let checked = stage.check(&ppgnn_stages::built_in(), params).map_err(|problems| {
             problems.iter().map(|p| format!("`{}` {}", p.param, p.message)).collect::<Vec<_>>().join("; ")
         })?;
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads()).build().expect("threads");

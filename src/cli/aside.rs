@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use ppgnn_stages::contract::{Artifact, InputDir, Job, StageError};
-use serde_json::Value;
 
 use super::exit;
 use super::failure::Failure;
@@ -57,8 +56,8 @@ impl<'a> Aside<'a> {
         let cannot = |e: std::io::Error| Failure::unexpected(format!("cannot write `{}`: {e}", dir.display()));
         std::fs::create_dir_all(&dir).map_err(cannot)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let (cancel, variant) = (AtomicBool::new(false), Value::Null);
-        let job = Job { inputs: &inputs, threads, variant: &variant, ..Job::alone(&cancel) };
+        let cancel = AtomicBool::new(false);
+        let job = Job { inputs: &inputs, threads, ..Job::alone(&cancel) };
         node.stage.run(&node.params, &job, &dir).map_err(|error| {
             let code = if matches!(error, StageError::Data { .. }) { exit::DATA } else { exit::FAILED };
             Failure::new(code, error.to_string(), error.hint())

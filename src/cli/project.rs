@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ppgnn_stages::contract::profile;
+use ppgnn_stages::contract::{Registry, profile};
 
 use crate::catalogue::{self, Catalogue, DataFolder};
 use crate::pipeline::{DeviceWish, Overrides, Pipeline};
@@ -56,21 +56,21 @@ impl PipelineArgs {
     }
 
     /// Reads the pipeline.
-    pub fn pipeline(&self) -> Result<Pipeline, Failure> {
+    pub fn pipeline(&self, registry: &Registry) -> Result<Pipeline, Failure> {
         if let Err(error) = std::fs::File::open(&self.file) {
             return Err(Failure::usage(format!("cannot read `{}`: {error}", self.file.display()), None));
         }
         let catalogue = self.data.catalogue(Some(&self.file));
         let known = DataFolder { catalogue: &catalogue, data_dir: &self.data.data_dir };
-        Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES, &known)?)
+        Ok(Pipeline::load(&self.file, &self.overrides(), registry, &known)?)
     }
 
     /// Reads the pipeline and plans it.
-    pub fn plan(&self) -> Result<Plan, Failure> {
+    pub fn plan(&self, registry: &Registry) -> Result<Plan, Failure> {
         let digests = FileDigests::default();
         let digest = |path: &Path| digests.digest(path);
-        let pipeline = tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline())?;
-        let around = surroundings(&digest, self.wish(&pipeline.device));
+        let pipeline = tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(registry))?;
+        let around = surroundings(registry, &digest, self.wish(&pipeline.device));
         let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
             .in_scope(|| plan::build(&pipeline, &around))?;
         tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, device = around.device_profile, "planned");
@@ -119,9 +119,9 @@ impl StoreArgs {
 }
 
 /// What plans depend on beside the pipeline, on this machine.
-pub fn surroundings<'d>(digest: Digest<'d>, device: &DeviceWish) -> Surroundings<'d> {
+pub fn surroundings<'d>(registry: &'d Registry, digest: Digest<'d>, device: &DeviceWish) -> Surroundings<'d> {
     Surroundings {
-        stages: ppgnn_stages::STAGES,
+        registry,
         profile: profile::numeric_profile(),
         device_profile: profile::numeric_profile_on(device::backend(device)),
         digest,

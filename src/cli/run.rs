@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ppgnn_stages::contract::Registry;
 use serde_json::json;
 
 use super::failure::Failure;
@@ -55,8 +56,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan()?;
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
+    let plan = args.pipeline.plan(registry)?;
     let wanted = if args.targets.is_empty() { plan.leaves() } else { targets::find(&plan, &args.targets)? };
     let force = if args.force.is_empty() { Vec::new() } else { targets::find(&plan, &args.force)? };
     if args.dry_run {

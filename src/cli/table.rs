@@ -1,7 +1,7 @@
 //! `ppgnn table`: prints tables from the store and computes nothing.
 
-use ppgnn_stages::contract::Artifact;
 use ppgnn_stages::contract::params::nearest_help;
+use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::kinds::Table;
 
 use super::failure::Failure;
@@ -51,8 +51,8 @@ impl Format {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan()?;
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
+    let plan = args.pipeline.plan(registry)?;
     let store = args.store.look()?;
     let wanted = match &args.name {
         None => plan.tables.iter().collect(),

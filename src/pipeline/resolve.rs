@@ -7,7 +7,7 @@ use std::path::Path;
 use petgraph::algo::{tarjan_scc, toposort};
 use petgraph::graph::DiGraph;
 use ppgnn_stages::contract::params::{list, nearest_help};
-use ppgnn_stages::contract::{Arity, Slot, StageDef};
+use ppgnn_stages::contract::{Arity, Registry, Slot, StageDef};
 
 use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};
@@ -65,12 +65,12 @@ impl Pipeline {
     pub fn load(
         path: &Path,
         overrides: &Overrides,
-        stages: &'static [StageDef],
+        registry: &Registry,
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let document = document::load(path, overrides, &mut sources)?;
-        Self::of(document, sources, stages, known)
+        Self::of(document, sources, registry, known)
     }
 
     /// Resolves a pipeline that is no file; `place` is what messages call it.
@@ -80,18 +80,18 @@ impl Pipeline {
     pub fn of_text(
         place: &str,
         text: &str,
-        stages: &'static [StageDef],
+        registry: &Registry,
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let document = document::of_text(place, text, &mut sources)?;
-        Self::of(document, sources, stages, known)
+        Self::of(document, sources, registry, known)
     }
 
     fn of(
         document: Document,
         mut sources: Sources,
-        stages: &'static [StageDef],
+        registry: &Registry,
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
@@ -99,7 +99,7 @@ impl Pipeline {
         problems.finish(&sources)?;
 
         let mut problems = Problems::default();
-        let uses = wire(&file.stages, stages, &mut problems);
+        let uses = wire(&file.stages, registry, &mut problems);
         let sweep = Sweep::expand(file.sweep, &document.forced, &mut problems);
         let names = || file.stages.iter().map(|s| s.name.name.as_str());
         let axis_settings = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
@@ -139,8 +139,8 @@ impl Pipeline {
 }
 
 /// Finds every stage's definition, checks its wiring, and sorts inputs first.
-fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Problems) -> Vec<StageUse> {
-    let defs: Vec<Option<&'static StageDef>> = entries.iter().map(|e| find_def(e, stages, problems)).collect();
+fn wire(entries: &[StageEntry], registry: &Registry, problems: &mut Problems) -> Vec<StageUse> {
+    let defs: Vec<Option<&'static StageDef>> = entries.iter().map(|e| find_def(e, registry, problems)).collect();
     let mut graph = DiGraph::<usize, ()>::new();
     let nodes: Vec<_> = (0..entries.len()).map(|i| graph.add_node(i)).collect();
     let mut inputs: Vec<Vec<(Slot, Vec<usize>)>> = vec![Vec::new(); entries.len()];
@@ -178,7 +178,7 @@ fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Prob
                     problems.add(
                         &source.span,
                         message,
-                        Some(what_to_wire(slot, from_def, &source.name, entries, &defs, stages)),
+                        Some(what_to_wire(slot, from_def, &source.name, entries, &defs, registry)),
                     );
                 }
             }
@@ -196,7 +196,7 @@ fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Prob
                 let producers = producers(slot, entries, &defs);
                 let help = match producers.is_empty() {
                     false => format!("wire it to {}", list(producers.iter().copied())),
-                    true => format!("add a stage that produces `{}`: {}", slot.kind, makers(slot, stages)),
+                    true => format!("add a stage that produces `{}`: {}", slot.kind, makers(slot, registry)),
                 };
                 let message = format!("input `{}` of stage `{}` is not wired", slot.name, entry.name.name);
                 problems.add(&entry.name.span, message, Some(help));
@@ -236,10 +236,10 @@ fn stable_order(any_order: &[usize], inputs: &[Vec<(Slot, Vec<usize>)>]) -> Vec<
     order
 }
 
-fn find_def(entry: &StageEntry, stages: &'static [StageDef], problems: &mut Problems) -> Option<&'static StageDef> {
-    let def = stages.iter().find(|d| d.name == entry.uses.name);
+fn find_def(entry: &StageEntry, registry: &Registry, problems: &mut Problems) -> Option<&'static StageDef> {
+    let def = registry.stage(&entry.uses.name);
     if def.is_none() {
-        let names = stages.iter().map(|d| d.name);
+        let names = registry.stages().map(|d| d.name);
         let help = format!("{} (a name of your own needs `uses: <stage>`)", nearest_help(&entry.uses.name, names));
         problems.add(&entry.uses.span, format!("unknown stage `{}`", entry.uses.name), Some(help));
     }
@@ -251,8 +251,8 @@ fn producers<'e>(slot: &Slot, entries: &'e [StageEntry], defs: &[Option<&StageDe
     entries.iter().zip(defs).filter(of_kind).map(|(e, _)| e.name.name.as_str()).collect()
 }
 
-fn makers(slot: &Slot, stages: &'static [StageDef]) -> String {
-    list(stages.iter().filter(|d| d.output == slot.kind).map(|d| d.name))
+fn makers(slot: &Slot, registry: &Registry) -> String {
+    list(registry.stages().filter(|d| d.output == slot.kind).map(|d| d.name))
 }
 
 /// Says what would fit a slot: a stage that is there, or one to insert.
@@ -262,16 +262,16 @@ fn what_to_wire(
     from_name: &str,
     entries: &[StageEntry],
     defs: &[Option<&StageDef>],
-    stages: &'static [StageDef],
+    registry: &Registry,
 ) -> String {
     let there = producers(slot, entries, defs);
     if !there.is_empty() {
         return format!("wire `{}` to {}", slot.name, list(there.into_iter()));
     }
-    let between = stages.iter().find(|d| d.output == slot.kind && d.inputs.iter().any(|s| s.kind == from.output));
+    let between = registry.stages().find(|d| d.output == slot.kind && d.inputs.iter().any(|s| s.kind == from.output));
     match between {
         Some(stage) => format!("insert stage `{}` after `{from_name}`", stage.name),
-        None => format!("`{}` is produced by {}", slot.kind, makers(slot, stages)),
+        None => format!("`{}` is produced by {}", slot.kind, makers(slot, registry)),
     }
 }
 

@@ -8,12 +8,14 @@ use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::Path;
 
+use ppgnn_stages::contract::device::Backend;
 use ppgnn_stages::contract::params::{self, Checked, nearest_help};
-use ppgnn_stages::contract::{Arity, StageDef};
+use ppgnn_stages::contract::profile::backend_of;
+use ppgnn_stages::contract::{Arity, Registry, StageDef};
 use serde_json::{Map, Value, json};
 
 use super::graph::{Absence, Edge, Node, NodeId, Plan, key_inputs};
-use super::key::{ArtifactKey, KeyInputs, KeyVariant};
+use super::key::{ArtifactKey, KeyCrate, KeyInputs, KeyVariant};
 use super::{sharing, tables};
 use crate::pipeline::{
     AbsentData, DATASET_PARAM, DATASET_STAGE, Pipeline, PipelineError, Problems, Setting, Span, StageUse, holds,
@@ -21,8 +23,8 @@ use crate::pipeline::{
 
 /// What a plan depends on beside the pipeline.
 pub struct Surroundings<'a> {
-    /// The stages there are.
-    pub stages: &'static [StageDef],
+    /// The stages and rows there are.
+    pub registry: &'a Registry,
     /// Precision, backend and instruction set.
     pub profile: String,
     /// The same for stages that compute on a device.
@@ -144,6 +146,7 @@ impl<'b> Builder<'b> {
         let used = &pipeline.stages[stage];
         let written = self.written(stage, point).ok_or(Gone::Problem)?;
         let checked = self.checked(used, point, written).ok_or(Gone::Problem)?;
+        self.check_device(used, point, &checked)?;
         let mut inputs = Vec::new();
         for slot in used.def.inputs {
             let wired = used.inputs.iter().find(|(s, _)| s.name == slot.name).map_or(&[][..], |(_, w)| w);
@@ -198,7 +201,8 @@ impl<'b> Builder<'b> {
         let ingredients = KeyInputs {
             stage: stage.name.to_owned(),
             version: stage.version,
-            variant: checked.variant().map(|(name, version)| KeyVariant { name: name.to_owned(), version }),
+            from: KeyCrate::of(stage.from),
+            variant: checked.variant().map(KeyVariant::of),
             params,
             inputs: key_inputs(&inputs, &self.nodes),
             profile: profile.clone(),
@@ -257,10 +261,10 @@ impl<'b> Builder<'b> {
 
     /// Checks data sets that no point uses: one that is broken should not wait for its first use to say so.
     fn check_unused_datasets(&mut self) {
-        let Some(load) = self.around.stages.iter().find(|d| d.name == DATASET_STAGE) else { return };
+        let Some(load) = self.around.registry.stage(DATASET_STAGE) else { return };
         for (key, dataset) in self.pipeline.datasets.all.iter().filter(|(k, _)| !self.used_datasets.contains(&k.name)) {
             let written = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
-            for problem in load.check(&written).err().into_iter().flatten() {
+            for problem in load.check(self.around.registry, &written).err().into_iter().flatten() {
                 let entry = dataset.entries().iter().find(|(k, _)| k.name == problem.param);
                 let span = entry.map_or(&key.span, |(k, n)| if problem.about_name { &k.span } else { &n.span });
                 self.problems.add(span, format!("data set `{}`: {}", key.name, problem.message), problem.help);
@@ -278,7 +282,7 @@ impl<'b> Builder<'b> {
     }
 
     fn checked(&mut self, used: &'b StageUse, point: &[usize], mut written: Map<String, Value>) -> Option<Checked> {
-        let mut result = used.def.check(&written);
+        let mut result = used.def.check(self.around.registry, &written);
         // A relative path starts from the folder of the file that it is written in.
         if let Ok(checked) = &result
             && checked.files().any(|(_, path)| path.is_relative())
@@ -290,7 +294,7 @@ impl<'b> Builder<'b> {
                 )
             });
             written.extend(files.unwrap_or_default());
-            result = used.def.check(&written);
+            result = used.def.check(self.around.registry, &written);
         }
         let found: Vec<params::Problem> = match result {
             Ok(checked) => return Some(checked),
@@ -303,14 +307,24 @@ impl<'b> Builder<'b> {
         None
     }
 
+    /// Refuses a row that cannot be computed on a GPU where the stage is to use one.
+    fn check_device(&mut self, used: &'b StageUse, point: &[usize], checked: &Checked) -> Result<(), Gone> {
+        let on_gpu = used.def.on_device && backend_of(&self.around.device_profile) == Backend::Cuda;
+        let Some(row) = checked.variant().filter(|row| on_gpu && !row.gpu) else { return Ok(()) };
+        let span = self.span_of(used, point, used.def.choice.map_or("", |c| c.param), false);
+        let message = format!("stage `{}`: `{}` cannot be computed on a GPU", used.name.name, row.name);
+        self.problems.add(&span, message, Some("`--device cpu` computes it on the CPU".into()));
+        Err(Gone::Problem)
+    }
+
     fn unwired(&mut self, used: &'b StageUse, point: &[usize], slot: &str, checked: &Checked) {
         let chooser = used.def.choice.map_or("", |c| c.param);
         let span = self.span_of(used, point, chooser, false);
-        let who = checked.variant().map_or(used.def.name, |(name, _)| name);
+        let who = checked.variant().map_or(used.def.name, |row| row.name);
         let message = format!("`{who}` needs input `{slot}`, which stage `{}` does not wire", used.name.name);
         let kind = used.def.inputs.iter().find(|s| s.name == slot).map(|s| s.kind);
         let there = self.pipeline.stages.iter().find(|s| Some(s.def.output) == kind);
-        let maker = self.around.stages.iter().find(|s| Some(s.output) == kind);
+        let maker = self.around.registry.stages().find(|s| Some(s.output) == kind);
         let help = match (there, maker) {
             (Some(stage), _) => format!("add `{slot}: {}` to the inputs of `{}`", stage.name.name, used.name.name),
             (None, Some(maker)) => format!("insert stage `{}` and wire it to `{slot}`", maker.name),

@@ -27,7 +27,7 @@ type Cells = BTreeMap<Place, BTreeMap<Vec<usize>, Vec<NodeId>>>;
 
 /// Adds the node of a table, or reports why it cannot be made.
 pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Made>]) -> Option<TableNode> {
-    let stage = builder.around.stages.iter().find(|d| d.name == TABLE_STAGE)?;
+    let stage = builder.around.registry.stage(TABLE_STAGE)?;
     let from = metrics_stage(builder, table)?;
     let sweep = &builder.pipeline.sweep;
     let mut known = |keys: &[Key]| keys.iter().map(|k| sweep.known_axis(k, &mut builder.problems)).collect::<Vec<_>>();
@@ -101,7 +101,7 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Ma
         let path = builder.pipeline.sources.folder(&node.span).join(path);
         params.insert(REFERENCE.into(), path.display().to_string().into());
     }
-    let checked = match stage.check(&params) {
+    let checked = match stage.check(builder.around.registry, &params) {
         Ok(checked) => checked,
         Err(found) => {
             for problem in found {

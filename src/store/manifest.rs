@@ -153,6 +153,7 @@ mod tests {
         let ingredients = KeyInputs {
             stage: "train".into(),
             version: 1,
+            from: None,
             variant: None,
             params: params.as_object().cloned().unwrap(),
             inputs: vec![],

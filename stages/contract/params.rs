@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Choice, StageError};
+use super::{Chosen, Crate, Row, StageError};
 
 /// Parameters as written by a person: a plain struct with defaults.
 ///
@@ -48,21 +48,20 @@ pub struct Variant {
     pub about: &'static str,
     /// Enters the key of every node that uses this row: raised whenever its bytes may change.
     pub version: u32,
+    /// The crate it comes from.
+    pub from: Crate,
     /// The optional slots that this row needs.
     pub needs: &'static [&'static str],
+    /// Whether it can be computed on a GPU, in a stage that computes on a device.
+    pub gpu: bool,
     schema: fn() -> &'static Value,
     parse: fn(Map<String, Value>) -> Result<Value, Vec<Problem>>,
 }
 
 impl Variant {
     /// A row whose own parameters are `P`.
-    pub const fn of<P: Params>(
-        name: &'static str,
-        about: &'static str,
-        version: u32,
-        needs: &'static [&'static str],
-    ) -> Self {
-        Self { name, about, version, needs, schema: schema::<P>, parse: parse::<P> }
+    pub const fn of<P: Params>(name: &'static str, about: &'static str, version: u32, from: Crate) -> Self {
+        Self { name, about, version, from, needs: &[], gpu: true, schema: schema::<P>, parse: parse::<P> }
     }
 
     /// Returns the JSON Schema of the row's own parameters.
@@ -152,10 +151,9 @@ impl Problem {
 #[derive(Clone, Debug)]
 pub struct Checked {
     own: Value,
-    variant_params: Value,
+    /// The row of the stage's choice, and its parameters.
+    chosen: Option<(&'static dyn Row, Value)>,
     all: Map<String, Value>,
-    variant: Option<(&'static str, u32)>,
-    needs: &'static [&'static str],
     files: Vec<String>,
 }
 
@@ -164,13 +162,13 @@ impl Checked {
     pub fn all(&self) -> &Map<String, Value> {
         &self.all
     }
-    /// Returns name and version of the chosen row, if the stage chooses.
-    pub fn variant(&self) -> Option<(&'static str, u32)> {
-        self.variant
+    /// Returns what is known of the chosen row, if the stage chooses.
+    pub fn variant(&self) -> Option<&'static Variant> {
+        self.chosen.as_ref().map(|(row, _)| row.variant())
     }
     /// Returns the optional slots that the chosen row needs.
     pub fn needs(&self) -> &'static [&'static str] {
-        self.needs
+        self.variant().map_or(&[], |variant| variant.needs)
     }
     /// Returns the parameters that name files, with the files; a list of files has one entry a file.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Path)> {
@@ -201,8 +199,8 @@ impl Checked {
         }
         Ok(mapped)
     }
-    pub(crate) fn variant_params(&self) -> &Value {
-        &self.variant_params
+    pub(super) fn chosen(&self) -> Option<Chosen<'_, dyn Row>> {
+        self.chosen.as_ref().map(|(row, params)| Chosen { row: *row, params })
     }
     pub(crate) fn own<P: DeserializeOwned>(&self) -> Result<P, StageError> {
         from_checked(&self.own)
@@ -242,28 +240,29 @@ pub(crate) fn parse<P: Params>(written: Map<String, Value>) -> Result<Value, Vec
 
 type Parse = fn(Map<String, Value>) -> Result<Value, Vec<Problem>>;
 
-/// Checks a stage's parameters, those of its chosen row among them.
-pub(crate) fn check(
+/// Checks a stage's parameters, those of its chosen row among them. `choice` is the parameter that chooses and the rows.
+pub(super) fn check(
     own_schema: &Value,
     own_parse: Parse,
-    choice: Option<Choice>,
+    choice: Option<(&'static str, Vec<&'static dyn Row>)>,
     written: &Map<String, Value>,
 ) -> Result<Checked, Vec<Problem>> {
     let mut problems = Vec::new();
-    let rows = choice.map(|c| (c.rows)()).unwrap_or_default();
-    let row = choice.and_then(|c| chosen(c.param, &rows, own_schema, written, &mut problems));
+    let (chooser, rows) = choice.map_or((None, Vec::new()), |(param, rows)| (Some(param), rows));
+    let row = chooser.and_then(|param| chosen(param, &rows, own_schema, written, &mut problems));
+    let row_schema = row.map(|r| r.variant().schema());
     let mut own = Map::new();
     let mut of_row = Map::new();
     for (name, value) in written {
-        if row.is_none() && choice.is_some_and(|c| c.param == name) {
+        if row.is_none() && chooser.is_some_and(|param| param == name) {
             continue;
         }
-        let (schema, part) = match (property(own_schema, name), row.and_then(|r| property((r.schema)(), name))) {
+        let (schema, part) = match (property(own_schema, name), row_schema.and_then(|s| property(s, name))) {
             (Some(schema), _) => (schema, &mut own),
             (None, Some(schema)) => (schema, &mut of_row),
             (None, None) => {
                 // Without a known row nobody can say whether the name belongs to it.
-                if row.is_some() || choice.is_none() {
+                if row.is_some() || chooser.is_none() {
                     problems.push(unknown(name, own_schema, row, &rows));
                 }
                 continue;
@@ -276,10 +275,10 @@ pub(crate) fn check(
             Err(message) => problems.push(Problem::value(name, format!("`{name}`: {message}"))),
         }
     }
-    for (schema, part) in [(Some(own_schema), &own), (row.map(|r| (r.schema)()), &of_row)] {
+    for (schema, part) in [(Some(own_schema), &own), (row_schema, &of_row)] {
         // What is wrong with the choice itself was said above.
         let others = schema.into_iter().flat_map(|s| missing(s, part));
-        problems.extend(others.filter(|p| choice.is_none_or(|c| c.param != p.param)));
+        problems.extend(others.filter(|p| chooser.is_none_or(|param| param != p.param)));
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -287,66 +286,52 @@ pub(crate) fn check(
     let mut files = file_params(own_schema);
     let own = own_parse(own)?;
     let mut all = own.as_object().cloned().unwrap_or_default();
-    let mut variant_params = Value::Null;
+    let mut chosen = None;
     if let Some(row) = row {
-        files.extend(file_params((row.schema)()));
-        variant_params = (row.parse)(of_row)?;
-        all.extend(variant_params.as_object().cloned().unwrap_or_default());
+        files.extend(file_params(row.variant().schema()));
+        let params = (row.variant().parse)(of_row)?;
+        all.extend(params.as_object().cloned().unwrap_or_default());
+        chosen = Some((row, params));
     }
     files.retain(|f| all.get(f).is_some_and(|v| v.is_string() || v.is_array()));
-    Ok(Checked {
-        own,
-        variant_params,
-        all,
-        variant: row.map(|r| (r.name, r.version)),
-        needs: row.map_or(&[], |r| r.needs),
-        files,
-    })
+    Ok(Checked { own, chosen, all, files })
 }
 
 /// Finds the row that the choice parameter names, or its default.
-fn chosen<'r>(
+fn chosen(
     param: &'static str,
-    rows: &'r [Variant],
+    rows: &[&'static dyn Row],
     own_schema: &Value,
     written: &Map<String, Value>,
     problems: &mut Vec<Problem>,
-) -> Option<&'r Variant> {
-    let name = written.get(param).or_else(|| property(own_schema, param)?.get("default"));
-    let known = || rows.iter().map(|r| r.name);
-    match name {
+) -> Option<&'static dyn Row> {
+    let known = || rows.iter().map(|r| r.variant().name);
+    let problem = match written.get(param).or_else(|| property(own_schema, param)?.get("default")) {
         None => {
-            problems.push(
-                Problem::value(param, format!("missing parameter `{param}`"))
-                    .with_help(format!("one of {}", list(known()))),
-            );
-            None
+            Problem::value(param, format!("missing parameter `{param}`")).with_help(format!("one of {}", list(known())))
         }
-        Some(Value::String(name)) => rows.iter().find(|r| r.name == name).or_else(|| {
-            problems.push(
-                Problem::value(param, format!("unknown {param} `{name}`")).with_help(nearest_help(name, known())),
-            );
-            None
-        }),
-        Some(other) => {
-            problems.push(
-                Problem::value(param, format!("expected the name of a {param}, found {}", describe(other)))
-                    .with_help(format!("one of {}", list(known()))),
-            );
-            None
-        }
-    }
+        Some(Value::String(name)) => match rows.iter().find(|r| r.variant().name == name) {
+            Some(row) => return Some(*row),
+            None => Problem::value(param, format!("unknown {param} `{name}`")).with_help(nearest_help(name, known())),
+        },
+        Some(other) => Problem::value(param, format!("expected the name of a {param}, found {}", describe(other)))
+            .with_help(format!("one of {}", list(known()))),
+    };
+    problems.push(problem);
+    None
 }
 
-fn unknown(name: &str, own_schema: &Value, row: Option<&Variant>, rows: &[Variant]) -> Problem {
-    let owners: Vec<_> = rows.iter().filter(|r| property((r.schema)(), name).is_some()).map(|r| r.name).collect();
+fn unknown(name: &str, own_schema: &Value, row: Option<&dyn Row>, rows: &[&dyn Row]) -> Problem {
+    let variants = rows.iter().map(|r| r.variant());
+    let owners: Vec<_> = variants.filter(|v| property(v.schema(), name).is_some()).map(|v| v.name).collect();
+    let row = row.map(Row::variant);
     if let (Some(row), false) = (row, owners.is_empty()) {
         return Problem::name(name, format!("`{}` has no parameter `{name}`", row.name)).with_help(format!(
             "`{name}` belongs to {}; in a sweep, set it under `when` for those points only",
             list(owners.into_iter())
         ));
     }
-    let row_schema = row.map(|r| (r.schema)());
+    let row_schema = row.map(Variant::schema);
     let known: Vec<&str> = names(own_schema).chain(row_schema.into_iter().flat_map(names)).collect();
     Problem::name(name, format!("unknown parameter `{name}`")).with_help(nearest_help(name, known.iter().copied()))
 }

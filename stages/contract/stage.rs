@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::params::{self, Checked, Params, Problem, Variant};
-use super::{Artifact, Job, Kind, StageError};
+use super::{Artifact, Crate, Job, Kind, Registry, Row, RowsFn, StageError};
 
 /// One kind of computation a pipeline can contain.
 ///
@@ -17,6 +17,8 @@ pub trait Stage: 'static {
     const ABOUT: &'static str;
     /// Raised whenever the same inputs may produce different bytes.
     const VERSION: u32;
+    /// The crate it comes from; a program that adds a stage of its own must name it.
+    const CRATE: Crate = Crate::BUILT_IN;
     /// What the stage consumes.
     const INPUTS: &'static [Slot];
     /// The parameter that names a row of a table (a model, a format) whose own parameters stand beside it.
@@ -78,8 +80,15 @@ impl Slot {
 pub struct Choice {
     /// Name of the parameter.
     pub param: &'static str,
-    /// The rows it chooses from.
-    pub rows: fn() -> Vec<Variant>,
+    /// Lists the rows it chooses from.
+    pub rows: RowsFn,
+}
+
+impl Choice {
+    /// A parameter that names one of the rows `R`; the stage takes it with [`Job::chosen`].
+    pub const fn of<R: Row>(param: &'static str) -> Self {
+        Self { param, rows: |registry| registry.rows::<R>().map(|row| row as &dyn Row).collect() }
+    }
 }
 
 /// Says that the result for a smaller value of a parameter is a slice of the result for a larger one.
@@ -104,6 +113,8 @@ pub struct StageDef {
     pub about: &'static str,
     /// Raised whenever the same inputs may produce different bytes.
     pub version: u32,
+    /// The crate it comes from.
+    pub from: Crate,
     /// What it consumes.
     pub inputs: &'static [Slot],
     /// What it produces.
@@ -126,6 +137,7 @@ impl StageDef {
             name: S::NAME,
             about: S::ABOUT,
             version: S::VERSION,
+            from: S::CRATE,
             inputs: S::INPUTS,
             output: S::Output::KIND,
             choice: S::CHOICE,
@@ -143,16 +155,18 @@ impl StageDef {
     }
 
     /// Returns the rows of the stage's choice; empty if it has none.
-    pub fn variants(&self) -> Vec<Variant> {
-        self.choice.map(|c| (c.rows)()).unwrap_or_default()
+    pub fn variants(&self, registry: &Registry) -> Vec<&'static Variant> {
+        let rows = self.choice.map(|choice| (choice.rows)(registry)).unwrap_or_default();
+        rows.into_iter().map(Row::variant).collect()
     }
 
     /// Checks parameters as written: names, types, ranges, defaults. The only way to a [`Checked`].
     ///
     /// # Errors
     /// Every problem found, not only the first.
-    pub fn check(&self, written: &Map<String, Value>) -> Result<Checked, Vec<Problem>> {
-        params::check((self.own_schema)(), self.parse, self.choice, written)
+    pub fn check(&self, registry: &Registry, written: &Map<String, Value>) -> Result<Checked, Vec<Problem>> {
+        let choice = self.choice.map(|choice| (choice.param, (choice.rows)(registry)));
+        params::check((self.own_schema)(), self.parse, choice, written)
     }
 
     /// Runs the stage and saves its output into the empty folder `dir`.
@@ -166,7 +180,7 @@ impl StageDef {
 
 fn run_and_save<S: Stage>(checked: &Checked, job: &Job, dir: &Path) -> Result<(), StageError> {
     let params: S::Params = checked.own()?;
-    let job = Job { variant: checked.variant_params(), ..*job };
+    let job = Job { chosen: checked.chosen(), ..*job };
     let output = S::run(&params, &job)?;
     job.check_cancelled()?;
     Ok(output.save(dir)?)

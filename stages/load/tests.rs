@@ -4,13 +4,14 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::{Artifact, StageDef};
+use crate::formats::FORMATS;
 use crate::formats::testing::with_job;
 use crate::inspect::testing::graph;
 use crate::kinds::{Part, Splits};
 
 fn load(written: &Value) -> Graph {
     let stage = StageDef::of::<Load>();
-    let checked = stage.check(written.as_object().unwrap()).unwrap();
+    let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let cancel = AtomicBool::new(false);
     stage.run(&checked, &Job::alone(&cancel), folder.path()).unwrap();
@@ -25,7 +26,8 @@ fn the_format_names_the_reader_and_its_parameters_stand_beside_it() {
 
 #[test]
 fn an_unknown_format_is_told_the_nearest() {
-    let problems = StageDef::of::<Load>().check(json!({"format": "csmb"}).as_object().unwrap()).unwrap_err();
+    let problems =
+        StageDef::of::<Load>().check(&crate::built_in(), json!({"format": "csmb"}).as_object().unwrap()).unwrap_err();
     assert_eq!(problems[0].help.as_deref(), Some("did you mean `csbm`?"));
 }
 
@@ -131,7 +133,7 @@ fn duplicates_are_taken_away_after_the_check() {
 fn a_generated_graph_is_checked_too_and_named_by_its_format() {
     let written = json!({"format": "csbm", "nodes": 60, "features": 3, "expect": {"nodes": 61}});
     let stage = StageDef::of::<Load>();
-    let checked = stage.check(written.as_object().unwrap()).unwrap();
+    let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let error = with_job(|job| stage.run(&checked, job, folder.path())).unwrap_err();
     assert_eq!(error.to_string(), "csbm: not what `expect` says: nodes 60, expected 61");
@@ -140,7 +142,8 @@ fn a_generated_graph_is_checked_too_and_named_by_its_format() {
 #[test]
 fn the_first_file_of_the_parameters_is_the_place() {
     let format = FORMATS.iter().find(|f| f.variant.name == "heterophilous-npz").unwrap();
-    assert_eq!(place(format, &json!({"path": "folder/graph.npz"})), "folder/graph.npz");
+    let chosen = Chosen { row: format, params: &json!({"path": "folder/graph.npz"}) };
+    assert_eq!(place(chosen), "folder/graph.npz");
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn what_no_file_can_hold_is_refused_before_anything_runs() {
     let problems = |written: Value| {
         let mut all = json!({"format": "csbm"});
         all.as_object_mut().unwrap().extend(written.as_object().unwrap().clone());
-        let problems = StageDef::of::<Load>().check(all.as_object().unwrap()).unwrap_err();
+        let problems = StageDef::of::<Load>().check(&crate::built_in(), all.as_object().unwrap()).unwrap_err();
         problems.into_iter().map(|p| p.message).collect::<Vec<_>>()
     };
     let found = problems(json!({"masks": {"train": 0, "count": 100_001}, "expect": {"edge-homophily": 1.5}}));

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::ops::Wide;
 use super::{GraphView, Pass, Weights};
-use crate::contract::StageError;
 use crate::contract::params::{self, Params, Variant};
+use crate::contract::{Chosen, Crate, Row, StageError};
 
 /// A network with its weights, for all lanes of a batch at once.
 ///
@@ -74,8 +74,12 @@ pub trait Build: Model + Sized + 'static {
     const ABOUT: &'static str;
     /// Raised whenever the same inputs may give other weights or logits.
     const VERSION: u32;
+    /// The crate it comes from; a program that adds a model of its own must name it.
+    const CRATE: Crate = Crate::BUILT_IN;
     /// The optional inputs of `train` that the model needs.
     const NEEDS: &'static [&'static str] = &[];
+    /// Whether every operation of the model can run on a GPU; the plan refuses a model that cannot where one is asked for.
+    const GPU: bool = true;
     /// Parameters as written by a person.
     type Params: Params;
 
@@ -99,7 +103,9 @@ pub struct ModelDef {
 impl ModelDef {
     /// The row of `M`.
     pub const fn of<M: Build>() -> Self {
-        Self { variant: Variant::of::<M::Params>(M::NAME, M::ABOUT, M::VERSION, M::NEEDS), build: build_boxed::<M> }
+        let mut variant = Variant::of::<M::Params>(M::NAME, M::ABOUT, M::VERSION, M::CRATE);
+        (variant.needs, variant.gpu) = (M::NEEDS, M::GPU);
+        Self { variant, build: build_boxed::<M> }
     }
 
     /// Builds the model from checked parameters.
@@ -113,6 +119,25 @@ impl ModelDef {
         weights: &mut Weights,
     ) -> std::result::Result<Box<dyn Model>, StageError> {
         (self.build)(params, graph, weights)
+    }
+}
+
+impl Row for ModelDef {
+    fn noun(&self) -> &'static str {
+        "model"
+    }
+    fn variant(&self) -> &Variant {
+        &self.variant
+    }
+}
+
+impl Chosen<'_, ModelDef> {
+    /// Builds the chosen model from its parameters.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] when the parameters do not fit the graph.
+    pub fn build(&self, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Box<dyn Model>, StageError> {
+        self.row.build(self.params, graph, weights)
     }
 }
 

@@ -62,7 +62,7 @@ impl<'r> Batch<'r> {
     pub fn new(run: &'r Run<'r>, splits: &[usize]) -> Result<Self, StageError> {
         let mut streams = Lanes::new(run.params.seed, splits, run.data.device());
         let mut weights = Weights::new(streams.streams(), run.data.dtype(), run.data.device().clone());
-        let model = run.model.build(run.job.variant, &run.data, &mut weights)?;
+        let model = run.model.build(&run.data, &mut weights)?;
         let weights = weights.into_named().into_iter();
         let weights = weights.map(|named| Weight { adam: Adam::new(named.rule), named, kept: None }).collect();
         let labels: Arc<[u32]> = run.labels.into();

@@ -9,11 +9,11 @@ use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::contract::{Artifact, InputDir, StageDef};
+use crate::contract::{Artifact, InputDir, Row, StageDef};
 use crate::kinds::{Epoch, Features, Matrix};
 use crate::math::random::Stream;
 use crate::models::ops::Targets;
-use crate::models::testing;
+use crate::models::{MODELS, testing};
 
 fn params(model: &str) -> Params {
     let written = json!({"model": model, "epochs": 30, "lr": 0.05});
@@ -33,10 +33,16 @@ fn splits(count: usize) -> Splits {
     Splits { parts: (0..count).map(row).collect() }
 }
 
+/// The row of a model with these parameters.
+fn chosen<'a>(model: &str, params: &'a Value) -> Option<Chosen<'a, dyn Row>> {
+    let row = MODELS.iter().find(|row| row.variant.name == model)?;
+    Some(Chosen { row, params })
+}
+
 fn run_with(params: &Params, variant: &Value, splits: &Splits, threads: usize) -> Result<Trained, StageError> {
     let (operator, nodes, spectrum) = testing::artifacts();
     let cancel = AtomicBool::new(false);
-    let job = Job { threads, variant, ..Job::alone(&cancel) };
+    let job = Job { threads, chosen: chosen(&params.model, variant), ..Job::alone(&cancel) };
     train(params, &operator, &nodes, splits, Some(&spectrum), &job)
 }
 
@@ -70,7 +76,7 @@ fn a_separable_problem_is_learnt() {
         let params = Params { epochs: 100, ..params(model) };
         let cancel = AtomicBool::new(false);
         let variant = if model == "lr" { json!({}) } else { json!({"hidden": 8}) };
-        let job = Job { variant: &variant, ..Job::alone(&cancel) };
+        let job = Job { chosen: chosen(model, &variant), ..Job::alone(&cancel) };
         let trained = train(&params, &operator, &nodes, &splits, None, &job).unwrap();
         let test = splits.nodes(0, Part::Test);
         assert_eq!(accuracy(&trained.splits[0], &test, &nodes), 1.0, "{model}");
@@ -101,7 +107,7 @@ fn threads_change_no_byte_where_kernels_are_cut_into_tasks() {
     for (model, variant) in [("gpr-gnn", json!({"hidden": 128, "order": 2})), ("gcn", json!({"hidden": 40}))] {
         let with = |threads| {
             let cancel = AtomicBool::new(false);
-            let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
+            let job = Job { threads, chosen: chosen(model, &variant), ..Job::alone(&cancel) };
             train(&Params { epochs: 3, ..params(model) }, &operator, &nodes, &splits, None, &job).unwrap()
         };
         let one = with(1);
@@ -133,7 +139,7 @@ fn words() -> (Operator, Nodes, Splits) {
 fn train_words(nodes: &Nodes, dropout: f64, threads: usize) -> Trained {
     let (operator, _, splits) = words();
     let (cancel, variant) = (AtomicBool::new(false), json!({"hidden": 16, "dropout": dropout}));
-    let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
+    let job = Job { threads, chosen: chosen("mlp", &variant), ..Job::alone(&cancel) };
     train(&Params { epochs: 40, lr: 0.01, ..params("mlp") }, &operator, nodes, &splits, None, &job).unwrap()
 }
 
@@ -239,7 +245,7 @@ fn a_class_without_training_nodes_and_a_split_without_test_nodes_are_allowed() {
 #[test]
 fn parameters_of_stage_and_model_stand_side_by_side() {
     let stage = StageDef::of::<Train>();
-    let check = |written: Value| stage.check(written.as_object().unwrap());
+    let check = |written: Value| stage.check(&crate::built_in(), written.as_object().unwrap());
     let checked = check(json!({"model": "pp-gnn", "bins": 3})).unwrap();
     assert_eq!(checked.needs(), ["spectrum"]);
     let all = checked.all();
@@ -285,7 +291,7 @@ fn the_stage_loads_its_inputs_and_saves_what_training_gives() {
         ["operator", "nodes", "splits", "spectrum"].map(|slot| InputDir { slot, key: String::new(), dir: dir(slot) });
     let stage = StageDef::of::<Train>();
     let written = json!({"model": "pp-gnn", "epochs": 30, "lr": 0.05, "bins": 2});
-    let checked = stage.check(written.as_object().unwrap()).unwrap();
+    let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
     let cancel = AtomicBool::new(false);
     let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
     stage.run(&checked, &job, &dir("out")).unwrap();

@@ -16,7 +16,9 @@ use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, Plan};
 use ppgnn::run::{Event, EventSink, RunOptions, RunReport, execute};
 use ppgnn::store::Store;
 use ppgnn_stages::contract::checkpoint::Log;
-use ppgnn_stages::contract::{Artifact, ArtifactError, Job, Kind, Progress, Slot, Stage, StageDef, StageError};
+use ppgnn_stages::contract::{
+    Artifact, ArtifactError, Job, Kind, Progress, Registry, Slot, Stage, StageDef, StageError,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -321,6 +323,7 @@ impl World {
         let ingredients = KeyInputs {
             stage: stage.into(),
             version: def.version,
+            from: None,
             variant: None,
             params: in_key,
             inputs,
@@ -330,7 +333,7 @@ impl World {
             name,
             aliases: vec![],
             stage: def,
-            params: def.check(&params).unwrap(),
+            params: def.check(&Registry::of_stages(STAGES), &params).unwrap(),
             inputs: of.iter().map(|node| Edge { slot: "of", node: *node }).collect(),
             key: ingredients.key(),
             ingredients,

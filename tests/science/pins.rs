@@ -187,7 +187,7 @@ fn no_stage_model_or_format_is_without_a_pin() {
             "no stage `{}` in tests/fixtures/pins.yaml",
             stage.name
         );
-        for variant in stage.variants() {
+        for variant in stage.variants(&ppgnn_stages::built_in()) {
             assert!(fixture.contains(variant.name), "no `{}` in tests/fixtures/pins.yaml", variant.name);
         }
     }
@@ -196,11 +196,12 @@ fn no_stage_model_or_format_is_without_a_pin() {
 #[test]
 fn every_row_has_a_name_a_sentence_and_parameters_that_survive_a_round_trip() {
     let is_name = |n: &str| n.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let registry = ppgnn_stages::built_in();
     let mut names = Vec::new();
     for stage in ppgnn_stages::STAGES {
         names.push(stage.name);
         assert!(is_name(stage.name) && !stage.about.is_empty() && !stage.about.ends_with('.'), "{}", stage.name);
-        let schemas = stage.variants().into_iter().map(|v| (v.name, v.about, v.schema()));
+        let schemas = stage.variants(&registry).into_iter().map(|v| (v.name, v.about, v.schema()));
         for (name, about, schema) in schemas.chain([(stage.name, stage.about, stage.own_schema())]) {
             assert!(is_name(name) && !about.is_empty() && !about.ends_with('.'), "{name}");
             for (param, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -214,10 +215,10 @@ fn every_row_has_a_name_a_sentence_and_parameters_that_survive_a_round_trip() {
     assert_eq!(names.len(), ppgnn_stages::STAGES.len());
     // Checked parameters, written out and checked again, are the same.
     let stage = |name: &str| ppgnn_stages::STAGES.iter().find(|s| s.name == name).unwrap();
-    for model in stage("train").variants() {
+    for model in stage("train").variants(&registry) {
         let written = serde_json::json!({"model": model.name});
-        let first = stage("train").check(written.as_object().unwrap()).unwrap();
-        let again = stage("train").check(first.all()).unwrap();
+        let first = stage("train").check(&registry, written.as_object().unwrap()).unwrap();
+        let again = stage("train").check(&registry, first.all()).unwrap();
         assert_eq!(first.all(), again.all(), "{}", model.name);
     }
 }

@@ -87,10 +87,10 @@ fn in_groups(
 ) -> Vec<TrainedSplit> {
     let (operator, nodes, spectrum) = graph;
     let cancel = AtomicBool::new(false);
-    let (job, splits) = (Job { variant, ..Job::alone(&cancel) }, splits(SPLITS));
+    let (job, splits) = (Job { chosen: chosen(&p.model, variant), ..Job::alone(&cancel) }, splits(SPLITS));
     let run = Run {
         params: p,
-        model: find(&p.model).unwrap(),
+        model: job.chosen().unwrap(),
         data: GraphView::new(operator, nodes, Some(spectrum), DType::F32).unwrap(),
         labels: &nodes.labels,
         splits: &splits,
@@ -117,7 +117,7 @@ fn any_company_gives_the_bytes_of_each_split_alone() {
             assert!(!stop_together || matches!(nodes.features, Features::Sparse(_)), "{model} {variant}: {lengths:?}");
             for threads in [1, 2, 3, 9] {
                 let cancel = AtomicBool::new(false);
-                let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
+                let job = Job { threads, chosen: chosen(model, &variant), ..Job::alone(&cancel) };
                 let trained = train(&p, operator, nodes, &splits(SPLITS), Some(spectrum), &job).unwrap();
                 // `==` on floats is meant: bytes must agree.
                 assert!(trained.splits == alone, "{model} {variant} with {threads} threads");
@@ -134,7 +134,7 @@ fn stored_weights_give_the_stored_logits() {
     for (model, variant) in zoo() {
         for (operator, nodes, spectrum) in graphs(model) {
             let cancel = AtomicBool::new(false);
-            let job = Job { variant: &variant, ..Job::alone(&cancel) };
+            let job = Job { chosen: chosen(model, &variant), ..Job::alone(&cancel) };
             let trained =
                 train(&restless(model, 12), &operator, &nodes, &splits(SPLITS), Some(&spectrum), &job).unwrap();
             let view = GraphView::new(&operator, &nodes, Some(&spectrum), DType::F32).unwrap();
@@ -172,10 +172,11 @@ fn a_batch_is_cut_where_its_activations_are_large() {
     let (operator, nodes, _) = testing::artifacts();
     let cancel = AtomicBool::new(false);
     let variant = json!({"hidden": 65536});
-    let (job, splits, params) = (Job { variant: &variant, ..Job::alone(&cancel) }, splits(2), params("mlp"));
+    let job = Job { chosen: chosen("mlp", &variant), ..Job::alone(&cancel) };
+    let (splits, params) = (splits(2), params("mlp"));
     let run = Run {
         params: &params,
-        model: find("mlp").unwrap(),
+        model: job.chosen().unwrap(),
         data: GraphView::new(&operator, &nodes, None, DType::F32).unwrap(),
         labels: &nodes.labels,
         splits: &splits,

@@ -17,7 +17,7 @@ fn run_changed(
     let Features::Dense(features) = &mut nodes.features else { panic!("dense features") };
     change(&mut features.data);
     let (notes, variant) = (Notes::default(), json!({"dropout": 0.0}));
-    let job = Job { threads, variant: &variant, progress: &notes, ..Job::alone(&notes.cancel) };
+    let job = Job { threads, chosen: chosen(&params.model, &variant), progress: &notes, ..Job::alone(&notes.cancel) };
     let result = train(params, &operator, &nodes, splits, Some(&spectrum), &job);
     assert!(notes.seen.into_inner().unwrap().iter().all(|p| p.done <= p.total), "no more is done than there is");
     result
@@ -86,7 +86,8 @@ impl ProgressSink for Notes {
 
 fn run_noted(params: &Params, notes: &Notes, threads: usize) -> Result<Trained, StageError> {
     let (operator, nodes, _) = testing::artifacts();
-    let job = Job { progress: notes, threads, variant: &json!({}), ..Job::alone(&notes.cancel) };
+    let variant = json!({});
+    let job = Job { progress: notes, threads, chosen: chosen(&params.model, &variant), ..Job::alone(&notes.cancel) };
     train(params, &operator, &nodes, &splits(3), None, &job)
 }
 
