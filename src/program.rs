@@ -1,10 +1,11 @@
-//! The program, to which a program of a user's own can add models, formats and stages before it starts.
+//! The program, to which a program of a user's own can add models, formats, metrics and stages before it starts.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use ppgnn_stages::contract::{Refused, Registry, Stage, StageDef};
 use ppgnn_stages::formats::{Format, FormatDef};
+use ppgnn_stages::kinds::{Score, ScoreDef};
 use ppgnn_stages::models::{Build, ModelDef};
 
 use crate::cli::{self, exit};
@@ -100,6 +101,13 @@ impl Program {
     #[must_use]
     pub fn format<F: Format>(mut self) -> Self {
         self.refused.extend(self.registry.add_row(const { &FormatDef::of::<F>() }).err());
+        self
+    }
+
+    /// Adds a score, which gives one metric per part: `evaluate` computes them, tables show them.
+    #[must_use]
+    pub fn metric<S: Score>(mut self) -> Self {
+        self.refused.extend(self.registry.add_row(const { &ScoreDef::of::<S>() }).err());
         self
     }
 

@@ -41,5 +41,5 @@ pub static STAGES: &[StageDef] = &[
 
 /// Returns everything that is known without any addition.
 pub fn built_in() -> Registry {
-    Registry::of_stages(STAGES).with_rows(models::MODELS).with_rows(formats::FORMATS)
+    Registry::of_stages(STAGES).with_rows(models::MODELS).with_rows(formats::FORMATS).with_rows(kinds::SCORES)
 }

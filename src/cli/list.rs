@@ -107,7 +107,7 @@ fn of_stage(def: &StageDef, registry: &Registry) -> Item {
         version: def.version,
         from: def.from,
         details,
-        schema: def.own_schema().clone(),
+        schema: def.own_schema(registry).into_owned(),
     }
 }
 

@@ -43,6 +43,11 @@ pub fn differences(before: &KeyInputs, now: &KeyInputs) -> Vec<Difference> {
     compare("stage crate", from(before), from(now));
     let variant = |k: &KeyInputs| k.variant.as_ref().map(|v| Value::from(v.to_string()));
     compare("variant", variant(before), variant(now));
+    let added = |k: &KeyInputs| {
+        let rows: Vec<_> = k.added.iter().map(ToString::to_string).collect();
+        (!rows.is_empty()).then(|| Value::from(rows.join(", ")))
+    };
+    compare("added rows", added(before), added(now));
     let mut names: Vec<&String> = before.params.keys().chain(now.params.keys()).collect();
     names.sort_unstable();
     names.dedup();

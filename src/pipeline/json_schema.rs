@@ -19,7 +19,7 @@ pub fn json_schema(registry: &Registry) -> Value {
         })
         .collect();
     let load = registry.stage("load").map_or(json!({"type": "object"}), |d| params(registry, d));
-    let table = registry.stage("tabulate").map_or(json!({}), |d| d.own_schema()["properties"].clone());
+    let table = registry.stage("tabulate").map_or(json!({}), |d| d.own_schema(registry)["properties"].clone());
     let words = json!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]});
     let settings = json!({
         "type": "object",
@@ -141,7 +141,7 @@ fn stage(registry: &Registry, def: &StageDef, named_otherwise: bool) -> Value {
 
 /// Parameters of a stage, with those of every row it can choose.
 fn params(registry: &Registry, def: &StageDef) -> Value {
-    let mut properties = def.own_schema()["properties"].as_object().cloned().unwrap_or_default();
+    let mut properties = def.own_schema(registry)["properties"].as_object().cloned().unwrap_or_default();
     if def.name == "load" {
         properties.insert("dataset".into(), json!({"type": "string", "description": "Name of one of the data sets"}));
     }

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use ppgnn_stages::contract::device::Backend;
-use ppgnn_stages::contract::params::{self, Checked, nearest_help};
+use ppgnn_stages::contract::params::{Checked, nearest_help};
 use ppgnn_stages::contract::profile::backend_of;
 use ppgnn_stages::contract::{Arity, Registry, StageDef};
 use serde_json::{Map, Value, json};
@@ -203,6 +203,7 @@ impl<'b> Builder<'b> {
             version: stage.version,
             from: KeyCrate::of(stage.from),
             variant: checked.variant().map(KeyVariant::of),
+            added: KeyVariant::added(checked.used()),
             params,
             inputs: key_inputs(&inputs, &self.nodes),
             profile: profile.clone(),
@@ -265,9 +266,10 @@ impl<'b> Builder<'b> {
         for (key, dataset) in self.pipeline.datasets.all.iter().filter(|(k, _)| !self.used_datasets.contains(&k.name)) {
             let written = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
             for problem in load.check(self.around.registry, &written).err().into_iter().flatten() {
-                let entry = dataset.entries().iter().find(|(k, _)| k.name == problem.param);
-                let span = entry.map_or(&key.span, |(k, n)| if problem.about_name { &k.span } else { &n.span });
-                self.problems.add(span, format!("data set `{}`: {}", key.name, problem.message), problem.help);
+                let known = dataset.entries().iter().any(|(k, _)| problem.param.split('.').next() == Some(&k.name));
+                let inside = || span_inside(dataset, &problem.param, problem.about_name);
+                let span = if known { inside() } else { key.span.clone() };
+                self.problems.add(&span, format!("data set `{}`: {}", key.name, problem.message), problem.help);
             }
         }
     }
@@ -281,30 +283,24 @@ impl<'b> Builder<'b> {
         of_axes.chain(of_when).chain(&self.pipeline.forced).filter(|s| s.stage == used.name.name)
     }
 
-    fn checked(&mut self, used: &'b StageUse, point: &[usize], mut written: Map<String, Value>) -> Option<Checked> {
-        let mut result = used.def.check(self.around.registry, &written);
-        // A relative path starts from the folder of the file that it is written in.
-        if let Ok(checked) = &result
-            && checked.files().any(|(_, path)| path.is_relative())
-        {
-            let files = checked.map_files(|name, path| {
-                let span = self.span_of(used, point, name, false);
-                Ok::<_, std::convert::Infallible>(
-                    self.pipeline.sources.folder(&span).join(path).display().to_string().into(),
-                )
-            });
-            written.extend(files.unwrap_or_default());
-            result = used.def.check(self.around.registry, &written);
+    fn checked(&mut self, used: &'b StageUse, point: &[usize], written: Map<String, Value>) -> Option<Checked> {
+        match used.def.check(self.around.registry, &written) {
+            Ok(mut checked) => {
+                // A relative path starts from the folder of the file that it is written in.
+                checked.rebase(|name, path| {
+                    let span = self.span_of(used, point, name, false);
+                    self.pipeline.sources.folder(&span).join(path)
+                });
+                Some(checked)
+            }
+            Err(found) => {
+                for problem in found {
+                    let span = self.span_of(used, point, &problem.param, problem.about_name);
+                    self.problems.add(&span, format!("stage `{}`: {}", used.name.name, problem.message), problem.help);
+                }
+                None
+            }
         }
-        let found: Vec<params::Problem> = match result {
-            Ok(checked) => return Some(checked),
-            Err(found) => found,
-        };
-        for problem in found {
-            let span = self.span_of(used, point, &problem.param, problem.about_name);
-            self.problems.add(&span, format!("stage `{}`: {}", used.name.name, problem.message), problem.help);
-        }
-        None
     }
 
     /// Refuses a row that cannot be computed on a GPU where the stage is to use one.
@@ -372,20 +368,36 @@ impl<'b> Builder<'b> {
         Gone::Absent(at)
     }
 
-    /// Finds where a parameter of a stage at a point was written, strongest place first.
-    fn span_of(&self, used: &'b StageUse, point: &[usize], param: &str, name: bool) -> Span {
+    /// Finds where a parameter of a stage at a point was written, strongest place first. Inside of a mapping it is the
+    /// innermost place of the path that was written.
+    fn span_of(&self, used: &'b StageUse, point: &[usize], path: &str, name: bool) -> Span {
+        let (param, inside) = path.split_once('.').map_or((path, None), |(param, inside)| (param, Some(inside)));
+        let place = |key: &Span, node: &crate::pipeline::Node| match inside {
+            Some(inside) => span_inside(node, inside, name),
+            None if name => key.clone(),
+            None => node.span.clone(),
+        };
         if let Some(setting) = self.settings(used, point).filter(|s| s.param == param).last() {
-            return if name { setting.span.clone() } else { setting.value.span.clone() };
+            return place(&setting.span, &setting.value);
         }
         let dataset = |p: &str| {
             let (key, set) = self.pipeline.datasets.get(&self.dataset(used, point)?)?;
             let entry = set.entries().iter().find(|(k, _)| k.name == p);
-            Some(entry.map_or_else(|| key.span.clone(), |(k, n)| if name { k.span.clone() } else { n.span.clone() }))
+            Some(entry.map_or_else(|| key.span.clone(), |(k, n)| place(&k.span, n)))
         };
         let own = used.params.iter().find(|(k, _)| k.name == param);
-        own.map(|(k, n)| if name { k.span.clone() } else { n.span.clone() })
-            .or_else(|| dataset(param))
-            .unwrap_or_else(|| used.name.span.clone())
+        own.map(|(k, n)| place(&k.span, n)).or_else(|| dataset(param)).unwrap_or_else(|| used.name.span.clone())
+    }
+}
+
+/// Follows a path of names into a mapping, as far as it was written.
+fn span_inside(node: &crate::pipeline::Node, path: &str, name: bool) -> Span {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    match (node.entries().iter().find(|(k, _)| k.name == first), rest) {
+        (None, _) => node.span.clone(),
+        (Some((_, inner)), Some(rest)) => span_inside(inner, rest, name),
+        (Some((key, _)), None) if name => key.span.clone(),
+        (Some((_, inner)), None) => inner.span.clone(),
     }
 }
 

@@ -8,8 +8,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ppgnn_stages::contract::Crate;
 use ppgnn_stages::contract::params::Variant;
+use ppgnn_stages::contract::{Crate, Row};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -124,6 +124,12 @@ impl KeyVariant {
         Self { name: row.name.to_owned(), version: row.version, from: KeyCrate::of(row.from) }
     }
 
+    /// Returns what a key says of rows that a stage uses all of: the version of the stage covers those that are built in.
+    pub(super) fn added(rows: &[&'static dyn Row]) -> Vec<Self> {
+        let variants = rows.iter().map(|row| row.variant());
+        variants.filter(|row| row.from.added().is_some()).map(Self::of).collect()
+    }
+
     fn write(&self, bytes: &mut Vec<u8>) {
         canon::write_text(&self.name, bytes);
         bytes.extend_from_slice(&self.version.to_le_bytes());
@@ -150,6 +156,9 @@ pub struct KeyInputs {
     pub from: Option<KeyCrate>,
     /// The chosen row, if the stage chooses.
     pub variant: Option<KeyVariant>,
+    /// Rows that a program added to the table that the stage uses all of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<KeyVariant>,
     /// Parameters with defaults filled in; a file stands as `{"blake3": …}`.
     pub params: Map<String, Value>,
     /// Inputs in slot order; the order inside a slot that takes many counts.
@@ -166,7 +175,7 @@ impl KeyInputs {
         canon::write_text(&self.stage, &mut bytes);
         bytes.extend_from_slice(&self.version.to_le_bytes());
         self.from.iter().for_each(|from| from.write(&mut bytes));
-        self.variant.iter().for_each(|variant| variant.write(&mut bytes));
+        self.variant.iter().chain(&self.added).for_each(|row| row.write(&mut bytes));
         canon::write_map(&self.params, &mut bytes);
         for input in &self.inputs {
             canon::write_text(&input.slot, &mut bytes);
@@ -197,6 +206,7 @@ mod tests {
             version: 3,
             from: None,
             variant: Some(mlp(1, None)),
+            added: vec![],
             params: json!({"lr": 0.01, "hidden": 64}).as_object().cloned().unwrap_or_default(),
             inputs: vec![KeyInput { slot: "graph".into(), key: upstream }],
             profile: "cpu".into(),
@@ -212,12 +222,13 @@ mod tests {
     #[test]
     fn each_ingredient_changed_alone_changes_the_key() {
         let base = inputs().key();
-        let changes: [fn(&mut KeyInputs); 12] = [
+        let changes: [fn(&mut KeyInputs); 13] = [
             |k| k.stage = "evd".into(),
             |k| k.version += 1,
             |k| k.from = some_crate("1.0.0"),
             |k| k.from = some_crate("1.0.1"),
             |k| k.variant = None,
+            |k| k.added.push(mlp(1, some_crate("1.0.0"))),
             |k| k.variant = Some(mlp(2, None)),
             |k| k.variant = Some(mlp(1, some_crate("1.0.0"))),
             |k| k.variant = Some(mlp(1, some_crate("1.0.1"))),

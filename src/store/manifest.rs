@@ -155,6 +155,7 @@ mod tests {
             version: 1,
             from: None,
             variant: None,
+            added: vec![],
             params: params.as_object().cloned().unwrap(),
             inputs: vec![],
             profile: "cpu".into(),

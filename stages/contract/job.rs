@@ -37,6 +37,8 @@ pub struct Job<'a> {
     pub cancel: &'a AtomicBool,
     /// The row that the checked parameters chose, if the stage chooses; [`StageDef::run`](super::StageDef::run) hands it over.
     pub chosen: Option<Chosen<'a, dyn Row>>,
+    /// The rows that the stage [uses](super::Stage::USES) all of.
+    pub used: &'a [&'static dyn Row],
     /// A folder for checkpoints of a stage that takes minutes; `None` where nothing is kept, such as in tests.
     ///
     /// It belongs to the key of the node, is there when the stage starts, and holds what earlier attempts left in it,
@@ -51,7 +53,7 @@ impl<'a> Job<'a> {
     /// A job outside a run: one thread of the processor, no inputs, nobody to report to, nothing to go on from.
     pub fn alone(cancel: &'a AtomicBool) -> Self {
         let device = Device::Cpu;
-        Self { inputs: &[], threads: 1, device, progress: &Quiet, cancel, scratch: None, chosen: None }
+        Self { inputs: &[], threads: 1, device, progress: &Quiet, cancel, scratch: None, chosen: None, used: &[] }
     }
 
     /// Returns the row of the stage's [choice](super::Choice), with its parameters.
@@ -62,6 +64,11 @@ impl<'a> Job<'a> {
         let of_table = |chosen: Chosen<'a, dyn Row>| Some(Chosen { row: chosen.row.of_type()?, params: chosen.params });
         let missing = || StageError::Unusable { what: "the stage has chosen no row of this table".into(), hint: None };
         self.chosen.and_then(of_table).ok_or_else(missing)
+    }
+
+    /// Lists the rows that the stage [uses](super::Stage::USES) all of, built-in ones first.
+    pub fn used<R: Row>(&self) -> Vec<&'static R> {
+        self.used.iter().filter_map(|row| row.of_type()).collect()
     }
 
     /// Loads the artifact in a slot that takes one.

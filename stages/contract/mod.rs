@@ -65,4 +65,4 @@ pub use artifact::{Artifact, Kind};
 pub use error::{ArtifactError, StageError};
 pub use job::{Chosen, InputDir, Job, Progress, ProgressSink, Quiet};
 pub use registry::{Crate, Refused, Registry, Row, RowsFn};
-pub use stage::{Arity, Choice, Shared, Slot, Stage, StageDef};
+pub use stage::{Arity, Choice, Shared, Slot, Stage, StageDef, Uses};

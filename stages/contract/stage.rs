@@ -1,5 +1,6 @@
 //! What a stage is, and the row that the engine sees of it.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -23,6 +24,8 @@ pub trait Stage: 'static {
     const INPUTS: &'static [Slot];
     /// The parameter that names a row of a table (a model, a format) whose own parameters stand beside it.
     const CHOICE: Option<Choice> = None;
+    /// The table that the stage uses all rows of.
+    const USES: Option<Uses> = None;
     /// The parameter whose smaller values ask for a slice of what a larger one gives.
     const SHARED: Option<Shared> = None;
     /// Whether the stage computes on [`Job::device`]; its key then says on what. Others always use the processor.
@@ -87,8 +90,29 @@ pub struct Choice {
 impl Choice {
     /// A parameter that names one of the rows `R`; the stage takes it with [`Job::chosen`].
     pub const fn of<R: Row>(param: &'static str) -> Self {
-        Self { param, rows: |registry| registry.rows::<R>().map(|row| row as &dyn Row).collect() }
+        Self { param, rows: rows_of::<R> }
     }
+}
+
+/// A table that a stage uses all rows of, such as the scores of `evaluate`. Added rows are in its keys; the stage takes the
+/// rows with [`Job::used`].
+#[derive(Clone, Copy)]
+pub struct Uses {
+    /// Lists the rows.
+    pub rows: RowsFn,
+    /// Completes the schema of the stage's parameters, where they name such rows.
+    pub schema: fn(&mut Value, &Registry),
+}
+
+impl Uses {
+    /// Uses the rows `R`.
+    pub const fn of<R: Row>(schema: fn(&mut Value, &Registry)) -> Self {
+        Self { rows: rows_of::<R>, schema }
+    }
+}
+
+fn rows_of<R: Row>(registry: &Registry) -> Vec<&'static dyn Row> {
+    registry.rows::<R>().map(|row| row as &dyn Row).collect()
 }
 
 /// Says that the result for a smaller value of a parameter is a slice of the result for a larger one.
@@ -121,6 +145,8 @@ pub struct StageDef {
     pub output: Kind,
     /// The table its choice parameter picks from, if it has one.
     pub choice: Option<Choice>,
+    /// The table it uses all rows of, if there is one.
+    pub uses: Option<Uses>,
     /// The parameter whose smaller values ask for a slice, if it has one.
     pub shared: Option<Shared>,
     /// Whether it computes on [`Job::device`].
@@ -141,6 +167,7 @@ impl StageDef {
             inputs: S::INPUTS,
             output: S::Output::KIND,
             choice: S::CHOICE,
+            uses: S::USES,
             shared: S::SHARED,
             on_device: S::ON_DEVICE,
             own_schema: params::schema::<S::Params>,
@@ -150,8 +177,10 @@ impl StageDef {
     }
 
     /// Returns the JSON Schema of the stage's own parameters (without those of its choice).
-    pub fn own_schema(&self) -> &'static Value {
-        (self.own_schema)()
+    pub fn own_schema(&self, registry: &Registry) -> Cow<'static, Value> {
+        let mut schema = Cow::Borrowed((self.own_schema)());
+        self.uses.iter().for_each(|uses| (uses.schema)(schema.to_mut(), registry));
+        schema
     }
 
     /// Returns the rows of the stage's choice; empty if it has none.
@@ -166,7 +195,8 @@ impl StageDef {
     /// Every problem found, not only the first.
     pub fn check(&self, registry: &Registry, written: &Map<String, Value>) -> Result<Checked, Vec<Problem>> {
         let choice = self.choice.map(|choice| (choice.param, (choice.rows)(registry)));
-        params::check((self.own_schema)(), self.parse, choice, written)
+        let used = self.uses.map(|uses| (uses.rows)(registry)).unwrap_or_default();
+        params::check(&self.own_schema(registry), self.parse, choice, used, written)
     }
 
     /// Runs the stage and saves its output into the empty folder `dir`.
@@ -180,7 +210,7 @@ impl StageDef {
 
 fn run_and_save<S: Stage>(checked: &Checked, job: &Job, dir: &Path) -> Result<(), StageError> {
     let params: S::Params = checked.own()?;
-    let job = Job { chosen: checked.chosen(), ..*job };
+    let job = Job { chosen: checked.chosen(), used: checked.used(), ..*job };
     let output = S::run(&params, &job)?;
     job.check_cancelled()?;
     Ok(output.save(dir)?)

@@ -43,7 +43,7 @@ fn formats_have_unique_names_and_a_sentence() {
 #[test]
 fn no_format_has_a_parameter_with_the_name_of_one_of_loads_own() {
     let names = |schema: &Value| schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let own = names(StageDef::of::<Load>().own_schema());
+    let own = names(&StageDef::of::<Load>().own_schema(&crate::built_in()));
     assert_eq!(own, ["format", "expect", "masks", "filter"]);
     for format in FORMATS {
         assert!(names(format.variant.schema()).iter().all(|name| !own.contains(name)), "{}", format.variant.name);
@@ -158,16 +158,17 @@ fn what_no_file_can_hold_is_refused_before_anything_runs() {
     assert_eq!(
         found,
         [
-            "`edge-homophily`: expected a share between 0 and 1, found `1.5`",
-            "`train`: expected a whole number at least 1, found `0`",
-            "`count`: expected a whole number at least 1 and at most 100000, found `100001`",
+            "`masks.train`: expected a whole number at least 1, found `0`",
+            "`masks.count`: expected a whole number at least 1 and at most 100000, found `100001`",
+            "`expect.edge-homophily`: expected a number at least 0 and at most 1, found `1.5`",
         ]
     );
     let found = problems(json!({"expect": {"splits": 3, "split-sizes": [[1, 1, 1]]}}));
-    assert_eq!(found, ["`split-sizes` has 1 entries, but `splits` is 3"]);
+    assert_eq!(found, ["`expect.split-sizes` has 1 entries, but `splits` is 3"]);
     let found = problems(json!({"expect": {"split-sizes": [1, 2]}}));
-    assert_eq!(found, ["`split-sizes`: expected [train, val, test] or a list with one such a split"]);
-    assert!(problems(json!({"expect": {"node": 3}}))[0].contains("unknown field `node`"));
+    let wanted = "[train, val, test] or a list with one such per split";
+    assert_eq!(found, [format!("`expect.split-sizes`: expected {wanted}, found a list of 2")]);
+    assert_eq!(problems(json!({"expect": {"node": 3}})), ["unknown parameter `expect.node`"]);
     assert!(problems(json!({"filter": "duplicate"}))[0].contains("did you mean `duplicates`?"));
 }
 

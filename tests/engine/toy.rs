@@ -325,6 +325,7 @@ impl World {
             version: def.version,
             from: None,
             variant: None,
+            added: vec![],
             params: in_key,
             inputs,
             profile: "cpu".into(),

@@ -14,7 +14,7 @@ use ppgnn::stages::candle_core::Result;
 use ppgnn::stages::contract::params::Params;
 use ppgnn::stages::contract::{Crate, Job, Kind, Refused, Slot, Stage, StageError};
 use ppgnn::stages::formats::Format;
-use ppgnn::stages::kinds::{Features, Graph, Matrix};
+use ppgnn::stages::kinds::{Features, Graph, Matrix, Predicted, Score};
 use ppgnn::stages::models::blocks::{Linear, Names};
 use ppgnn::stages::models::ops::Wide;
 use ppgnn::stages::models::{Build, GraphView, Model, Pass, Weights};
@@ -100,6 +100,23 @@ impl Stage for Same {
     }
 }
 
+/// The largest share of nodes that one class was predicted for: smaller is better, and no percentage.
+struct Skew;
+
+impl Score for Skew {
+    const NAME: &'static str = "skew";
+    const ABOUT: &'static str = "Largest share of the predictions that one class has";
+    const VERSION: u32 = 1;
+    const CRATE: Crate = MINE;
+    const PERCENT: bool = false;
+    const LARGER_IS_BETTER: bool = false;
+    fn of(part: &Predicted) -> f64 {
+        let predicted = |class: usize| part.confusion.iter().map(|row| row[class]).sum::<u32>();
+        let most = (0..part.confusion.len()).map(predicted).max().unwrap_or(0);
+        f64::from(most) / part.nodes.len().max(1) as f64
+    }
+}
+
 const PIPELINE: &str = "
 ppgnn: 1
 name: mine
@@ -116,10 +133,11 @@ stages:
   evaluate: { inputs: { trained: train, nodes: featurize, splits: split } }
 tables:
   accuracy: { rows: [], columns: [] }
+  skew: { rows: [], columns: [], metric: test-skew, digits: 1 }
 ";
 
 fn program() -> Program {
-    Program::new().model::<Layer<0>>().format::<Ring<0>>().stage::<Same>()
+    Program::new().model::<Layer<0>>().format::<Ring<0>>().stage::<Same>().metric::<Skew>()
 }
 
 const ARGS: &str = "PPGNN_TEST_ARGS";
@@ -162,6 +180,9 @@ fn a_pipeline_of_own_rows_runs_to_its_table() {
     let dir = tempfile::tempdir().unwrap();
     let shown = printed(dir.path(), "run mine.yaml");
     assert!(shown.contains("100.00"), "{shown}");
+    // Half of the nodes of a ring have either class, and all are predicted right.
+    let table = std::fs::read_to_string(dir.path().join("artifacts/results/mine/skew.md")).unwrap();
+    assert!(table.contains("0.5 ± 0.0") && table.contains("Test skew: mean"), "{table}");
     let again = run(dir.path(), "run mine.yaml");
     let said = String::from_utf8(again.stderr).unwrap();
     assert!(said.contains("0 ran") || !said.contains(" Ran "), "{said}");
@@ -186,6 +207,7 @@ fn own_rows_are_in_the_schema() {
     let schema = json_schema(program().registry().unwrap()).to_string();
     let train = r#"{"const":"layer","description":"A linear layer"}"#;
     assert!(schema.contains(train) && schema.contains("Hands a graph on") && schema.contains(r#""const":"ring""#));
+    assert!(schema.contains(r#""const":"val-skew""#));
     assert!(!json_schema(Program::new().registry().unwrap()).to_string().contains("A linear layer"));
 }
 
@@ -199,8 +221,26 @@ fn a_parameter_of_an_own_row_is_checked() {
 }
 
 #[test]
+fn an_own_metric_is_known_to_tables_and_refused_elsewhere() {
+    let table = |metric: &str| serde_json::json!({"rows": ["r"], "columns": ["c"], "metric": metric});
+    let check = |program: &Program, metric: &str| {
+        let registry = program.registry().unwrap();
+        let checked = registry.stage("tabulate").unwrap().check(registry, table(metric).as_object().unwrap());
+        checked.map(drop).map_err(|problems| problems[0].message.clone())
+    };
+    assert_eq!(check(&program(), "test-skew"), Ok(()));
+    assert!(check(&program(), "test-skwe").unwrap_err().ends_with("did you mean `test-skew`?"));
+    assert!(check(&Program::new(), "test-skew").is_err());
+    let evaluate = |program: &Program| {
+        let plan = plan(program, "cpu").unwrap();
+        plan.nodes.into_iter().find(|n| n.stage.name == "evaluate").unwrap().ingredients.added
+    };
+    assert_eq!(evaluate(&program())[0].to_string(), "skew version 1 of crate mine 0.1.0");
+}
+
+#[test]
 fn a_name_that_is_taken_is_refused() {
-    let twice = program().model::<Layer<1>>().format::<Ring<2>>().stage::<Same>();
+    let twice = program().model::<Layer<1>>().format::<Ring<2>>().stage::<Same>().metric::<Skew>();
     let messages: Vec<String> = twice.registry().err().unwrap().iter().map(Refused::to_string).collect();
     assert_eq!(
         messages,
@@ -208,6 +248,7 @@ fn a_name_that_is_taken_is_refused() {
             "there is a model `layer` already, of crate mine 0.1.0: give yours another name",
             "there is a format `csbm` already, built in: give yours another name",
             "there is a stage `same` already, of crate mine 0.1.0: give yours another name",
+            "there is a metric `skew` already, of crate mine 0.1.0: give yours another name",
         ]
     );
     assert_eq!(twice.run_with(["list", "models"]), 2);
@@ -229,7 +270,7 @@ fn a_key_holds_the_version_of_the_crate_and_built_in_nodes_know_nothing_of_it() 
     let key = |plan: &Plan, stage: &str| plan.nodes.iter().find(|n| n.stage.name == stage).unwrap().key;
     let (before, after) = (
         plan(&program(), "cpu").unwrap(),
-        plan(&Program::new().model::<Layer<1>>().format::<Ring<0>>().stage::<Same>(), "cpu").unwrap(),
+        plan(&Program::new().model::<Layer<1>>().format::<Ring<0>>().stage::<Same>().metric::<Skew>(), "cpu").unwrap(),
     );
     assert_ne!(key(&before, "train"), key(&after, "train"));
     assert_eq!(key(&before, "split"), key(&after, "split"));
