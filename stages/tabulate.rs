@@ -20,7 +20,8 @@ use crate::contract::{Artifact, Job, Registry, Slot, Stage, StageError, Uses};
 use crate::kinds::{Absent, Candidate, Cell, Metric, Metrics, Part, Picked, Reference, ScoreDef, Spread, Table};
 use crate::math::stats::{self, Divisor};
 
-/// Parameters of `tabulate`.
+/// Parameters of `tabulate`. A person writes some of them in a table of the pipeline; the planner fills in those that are
+/// marked as planned.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Params {
@@ -36,16 +37,22 @@ pub struct Params {
     #[schemars(range(max = 10))]
     pub digits: usize,
     /// What the rows are.
+    #[schemars(extend("x-planned" = true))]
     pub row_title: String,
     /// What the columns are.
+    #[schemars(extend("x-planned" = true))]
     pub column_title: String,
     /// Labels of the rows.
+    #[schemars(extend("x-planned" = true))]
     pub rows: Vec<String>,
     /// Labels of the columns.
+    #[schemars(extend("x-planned" = true))]
     pub columns: Vec<String>,
     /// The cells and the runs behind them.
+    #[schemars(extend("x-planned" = true))]
     pub cells: Vec<CellSpec>,
     /// The cells that cannot be computed.
+    #[schemars(extend("x-planned" = true))]
     pub absent: Vec<AbsentSpec>,
     /// A CSV file of published values (row, column, mean, std, note), to stand beside ours.
     pub reference: Option<FilePath>,

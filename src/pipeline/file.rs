@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::{describe, list, nearest_help};
 use serde_json::Value;
 
@@ -12,6 +13,9 @@ use super::document::Setting;
 use super::problem::Problems;
 use super::source::Span;
 use super::yaml::{Data, Key, Node};
+
+/// The stage that makes tables.
+pub const TABLE_STAGE: &str = "tabulate";
 
 /// What happens where the data of a known data set is not here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +128,7 @@ pub struct TableEntry {
 }
 
 /// Reads the merged document.
-pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
+pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> PipelineFile {
     let known = [
         "ppgnn",
         "name",
@@ -139,7 +143,8 @@ pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
         "profiles",
     ];
     let mut file = PipelineFile::default();
-    let mut reader = Reader { problems };
+    let table = registry.stage(TABLE_STAGE).map(|stage| stage.written_by_hand(registry)).unwrap_or_default();
+    let mut reader = Reader { problems, table_params: table.into_iter().map(|(name, _)| name).collect() };
     reader.only(root, &known, "a pipeline file");
     match root.get("name") {
         Some(name) => file.name = reader.pipeline_name(name),
@@ -181,6 +186,8 @@ fn start(span: &Span) -> Span {
 
 struct Reader<'p> {
     problems: &'p mut Problems,
+    /// Parameters of [`TABLE_STAGE`] that a table may have.
+    table_params: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -403,8 +410,8 @@ impl Reader<'_> {
             self.problems.add(&name.span, "`published` is the name of the record beside the tables", None);
         }
         const OWN: [&str; 5] = ["rows", "columns", "pool", "from", "where"];
-        const PASSED_ON: [&str; 7] = ["title", "metric", "pick", "std", "digits", "reference", "reference-title"];
-        let known: Vec<&str> = OWN.into_iter().chain(PASSED_ON).collect();
+        let passed_on = self.table_params.clone();
+        let known: Vec<&str> = OWN.into_iter().chain(passed_on.iter().map(String::as_str)).collect();
         self.only(node, &known, "a table");
         let entries = self.map(Some(node));
         let get = |field: &str| entries.iter().find(|(k, _)| k.name == field).map(|(_, n)| n);
@@ -421,7 +428,7 @@ impl Reader<'_> {
             pool: self.texts(get("pool")),
             from: get("from").and_then(|n| self.text(n)),
             filter: self.matches(get("where")),
-            params: entries.iter().filter(|(k, _)| PASSED_ON.contains(&k.name.as_str())).cloned().collect(),
+            params: entries.iter().filter(|(k, _)| passed_on.contains(&k.name)).cloned().collect(),
         }
     }
 }

@@ -5,10 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::device::DeviceWish;
 use super::document::FORMAT;
+use super::file::TABLE_STAGE;
 
 /// Returns the schema of a pipeline file that uses what a registry knows.
 pub fn json_schema(registry: &Registry) -> Value {
-    let stages = || registry.stages().filter(|d| d.name != "tabulate");
+    let stages = || registry.stages().filter(|d| d.name != TABLE_STAGE);
     let by_name: Map<String, Value> = stages().map(|d| (d.name.to_owned(), stage(registry, d, false))).collect();
     let named_otherwise: Vec<Value> = stages()
         .map(|d| {
@@ -19,7 +20,6 @@ pub fn json_schema(registry: &Registry) -> Value {
         })
         .collect();
     let load = registry.stage("load").map_or(json!({"type": "object"}), |d| params(registry, d));
-    let table = registry.stage("tabulate").map_or(json!({}), |d| d.own_schema(registry)["properties"].clone());
     let words = json!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]});
     let settings = json!({
         "type": "object",
@@ -32,6 +32,14 @@ pub fn json_schema(registry: &Registry) -> Value {
         "additionalProperties": {"oneOf": [{"type": "array"}, {"type": "object", "additionalProperties": settings}]},
     });
     let matches = json!({"type": "object", "description": "Axis, and the value or values of it that match"});
+    let mut table = json!({
+        "rows": words, "columns": words, "pool": words,
+        "from": {"type": "string", "description": "Stage whose metrics are shown"},
+        "where": matches,
+    });
+    for (name, schema) in registry.stage(TABLE_STAGE).map(|d| d.written_by_hand(registry)).unwrap_or_default() {
+        table[name] = schema;
+    }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ppgnn pipeline",
@@ -95,14 +103,7 @@ pub fn json_schema(registry: &Registry) -> Value {
                     "type": "object",
                     "additionalProperties": false,
                     "required": ["rows", "columns"],
-                    "properties": {
-                        "rows": words, "columns": words, "pool": words,
-                        "from": {"type": "string", "description": "Stage whose metrics are shown"},
-                        "where": matches,
-                        "title": table["title"], "metric": table["metric"], "pick": table["pick"],
-                        "std": table["std"], "digits": table["digits"],
-                        "reference": table["reference"], "reference-title": table["reference-title"],
-                    },
+                    "properties": table,
                 },
             },
             "profiles": {

@@ -95,7 +95,7 @@ impl Pipeline {
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
-        let file = file::read(&document.root, &mut problems);
+        let file = file::read(&document.root, registry, &mut problems);
         problems.finish(&sources)?;
 
         let mut problems = Problems::default();

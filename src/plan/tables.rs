@@ -8,10 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::build::{Builder, Gone, Made};
 use super::graph::{Edge, NodeId, TableNode};
-use crate::pipeline::{Axis, Key, TableEntry, holds};
+use crate::pipeline::{Axis, Key, TABLE_STAGE, TableEntry, holds};
 
-/// The stage that makes tables.
-const TABLE_STAGE: &str = "tabulate";
 /// The kind that it reads.
 const METRICS: Kind = Kind("metrics");
 

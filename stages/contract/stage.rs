@@ -183,6 +183,14 @@ impl StageDef {
         schema
     }
 
+    /// Returns the schemas of those of its own parameters that a person writes, by name; the planner fills in those that are
+    /// marked as `x-planned`.
+    pub fn written_by_hand(&self, registry: &Registry) -> Map<String, Value> {
+        let schema = self.own_schema(registry);
+        let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        properties.into_iter().filter(|(_, of)| of.get("x-planned").is_none()).collect()
+    }
+
     /// Returns the rows of the stage's choice; empty if it has none.
     pub fn variants(&self, registry: &Registry) -> Vec<&'static Variant> {
         let rows = self.choice.map(|choice| (choice.rows)(registry)).unwrap_or_default();
