@@ -31,8 +31,9 @@ fn main() {
         );
         let file = dir.path().join("bench.yaml");
         std::fs::write(&file, text).expect("a file");
+        let registry = ppgnn_stages::built_in();
         let around = Surroundings {
-            stages: ppgnn_stages::STAGES,
+            registry: &registry,
             profile: ppgnn_stages::contract::profile::numeric_profile(),
             device_profile: ppgnn_stages::contract::profile::numeric_profile(),
             digest: &|_| Ok(String::new()),
@@ -41,8 +42,7 @@ fn main() {
         for _ in 0..5 {
             let begun = Instant::now();
             let pipeline =
-                Pipeline::load(&file, &Overrides::default(), ppgnn_stages::STAGES, &ppgnn::pipeline::Nothing)
-                    .expect("valid");
+                Pipeline::load(&file, &Overrides::default(), &registry, &ppgnn::pipeline::Nothing).expect("valid");
             let plan = build(&pipeline, &around).expect("valid");
             best = best.min(begun.elapsed().as_secs_f64());
             let begun = Instant::now();

@@ -2,7 +2,7 @@
 //!
 //! Data flows one way, a type for each step: text → `PipelineFile` → [`pipeline::Pipeline`] → [`plan::Plan`] →
 //! [`run::RunReport`]. The science (stages, models, formats) is in the crate `ppgnn-stages`, which knows nothing of
-//! this one.
+//! this one. [`Program`] puts the two together; a program of your own adds models, formats and stages to it.
 
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)]
 
@@ -11,6 +11,11 @@ pub mod cli;
 pub mod history;
 pub mod pipeline;
 pub mod plan;
+mod program;
 pub mod report;
 pub mod run;
 pub mod store;
+
+/// The science: what models, formats and stages of your own are written with.
+pub use ppgnn_stages as stages;
+pub use program::Program;

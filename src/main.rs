@@ -1,5 +1,5 @@
 //! The `ppgnn` program.
 
 fn main() -> std::process::ExitCode {
-    ppgnn::cli::main()
+    ppgnn::Program::new().run()
 }

@@ -1,23 +1,11 @@
 //! `evaluate`: scores what was trained, split by split.
 //!
-//! The prediction of a node is the class of its largest logit; ties go to the lowest class. On the nodes of each part:
-//! accuracy; macro-F1, the mean F1 over the classes that occur there as truth or prediction; and the mean
-//! cross-entropy, in f64. A part without nodes scores 0 everywhere, with `nodes: 0` to tell it apart.
+//! On the nodes of each part, every score of the table of scores ([`ScoreDef`]). A part without nodes scores 0 everywhere,
+//! with `nodes: 0` to tell it apart.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::contract::params;
-use crate::contract::{Artifact, Job, Slot, Stage, StageError};
-use crate::kinds::{Metrics, Nodes, Part, PartScore, SplitScores, Splits, Trained, TrainedSplit};
-use crate::math::stats;
-
-/// Parameters of `evaluate`: none.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Params {}
-
-impl params::Params for Params {}
+use crate::contract::params::NoParams;
+use crate::contract::{Artifact, Job, Slot, Stage, StageError, Uses};
+use crate::kinds::{Metrics, Nodes, Part, PartScore, Predicted, ScoreDef, SplitScores, Splits, Trained, TrainedSplit};
 
 /// The stage.
 pub struct Evaluate;
@@ -28,17 +16,24 @@ impl Stage for Evaluate {
     const VERSION: u32 = 1;
     const INPUTS: &'static [Slot] =
         &[Slot::one("trained", Trained::KIND), Slot::one("nodes", Nodes::KIND), Slot::one("splits", Splits::KIND)];
-    type Params = Params;
+    const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(|_, _| ()));
+    type Params = NoParams;
     type Output = Metrics;
 
-    fn run(_: &Params, job: &Job) -> Result<Metrics, StageError> {
+    fn run(_: &NoParams, job: &Job) -> Result<Metrics, StageError> {
         job.check_cancelled()?;
         let (trained, nodes): (Trained, Nodes) = (job.input("trained")?, job.input("nodes")?);
-        evaluate(&trained, &nodes.labels, nodes.classes, &job.input("splits")?)
+        evaluate(&job.used(), &trained, &nodes.labels, nodes.classes, &job.input("splits")?)
     }
 }
 
-fn evaluate(trained: &Trained, labels: &[u32], classes: usize, splits: &Splits) -> Result<Metrics, StageError> {
+fn evaluate(
+    rows: &[&ScoreDef],
+    trained: &Trained,
+    labels: &[u32],
+    classes: usize,
+    splits: &Splits,
+) -> Result<Metrics, StageError> {
     let nodes = labels.len();
     let pairs = [
         ("nodes", "nodes", trained.nodes, nodes),
@@ -55,48 +50,36 @@ fn evaluate(trained: &Trained, labels: &[u32], classes: usize, splits: &Splits) 
         }
     }
     let scored = trained.splits.iter().zip(&splits.parts).enumerate();
-    let scores: Result<_, _> = scored.map(|(i, (split, parts))| score(i, split, parts, labels, classes)).collect();
-    Ok(Metrics { splits: scores? })
+    let scores = scored.map(|(index, (split, parts))| {
+        check_finite(index, split, classes)?;
+        Ok(score(rows, split, parts, labels, classes))
+    });
+    Ok(Metrics { splits: scores.collect::<Result<_, StageError>>()? })
 }
 
-fn score(
-    index: usize,
-    split: &TrainedSplit,
-    parts: &[Part],
-    labels: &[u32],
-    classes: usize,
-) -> Result<SplitScores, StageError> {
-    if let Some(at) = split.logits.iter().position(|z| !z.is_finite()) {
-        let what = format!("a logit of node {} in split {index} is not finite", at / classes.max(1));
-        return Err(StageError::numeric(what, "train with a lower learning rate"));
-    }
-    let (train, _) = score_part(Part::Train, split, parts, labels, classes);
-    let (val, _) = score_part(Part::Val, split, parts, labels, classes);
-    let (test, confusion) = score_part(Part::Test, split, parts, labels, classes);
-    Ok(SplitScores { best_epoch: split.best_epoch, train, val, test, confusion })
+fn check_finite(index: usize, split: &TrainedSplit, classes: usize) -> Result<(), StageError> {
+    let Some(at) = split.logits.iter().position(|z| !z.is_finite()) else { return Ok(()) };
+    let what = format!("a logit of node {} in split {index} is not finite", at / classes.max(1));
+    Err(StageError::numeric(what, "train with a lower learning rate"))
 }
 
-/// Scores of a part, and its nodes by true class (row) and predicted class (column).
-fn score_part(
-    part: Part,
-    split: &TrainedSplit,
-    parts: &[Part],
-    labels: &[u32],
-    classes: usize,
-) -> (PartScore, Vec<Vec<u32>>) {
-    let mut confusion = vec![vec![0u32; classes]; classes];
-    let mut losses = Vec::new();
-    let rows = split.logits.chunks_exact(classes.max(1));
-    for ((logits, label), _) in rows.zip(labels).zip(parts).filter(|(_, p)| **p == part) {
-        let truth = *label as usize;
-        confusion[truth][stats::argmax(logits)] += 1;
-        losses.extend(stats::cross_entropy(logits, truth));
+fn score(rows: &[&ScoreDef], split: &TrainedSplit, parts: &[Part], labels: &[u32], classes: usize) -> SplitScores {
+    let predicted = |part: Part| {
+        let nodes = split.logits.chunks_exact(classes.max(1)).zip(labels).zip(parts).filter(|(_, p)| **p == part);
+        Predicted::new(nodes.map(|((logits, label), _)| (logits, *label as usize)).collect(), classes)
+    };
+    let scored = |part: &Predicted| PartScore {
+        scores: rows.iter().map(|row| (row.variant.name.to_owned(), (row.of)(part))).collect(),
+        nodes: part.nodes.len(),
+    };
+    let test = predicted(Part::Test);
+    SplitScores {
+        best_epoch: split.best_epoch,
+        train: scored(&predicted(Part::Train)),
+        val: scored(&predicted(Part::Val)),
+        test: scored(&test),
+        confusion: test.confusion,
     }
-    let hits: u32 = (0..classes).map(|c| confusion[c][c]).sum();
-    #[expect(clippy::cast_precision_loss, reason = "a number of nodes is below 2^32")]
-    let accuracy = f64::from(hits) / losses.len().max(1) as f64;
-    let loss = stats::mean(&losses).unwrap_or(0.0);
-    (PartScore { accuracy, macro_f1: stats::macro_f1(&confusion), loss, nodes: losses.len() }, confusion)
 }
 
 #[cfg(test)]
@@ -104,8 +87,13 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::contract::InputDir;
-    use crate::kinds::{Features, Matrix};
+    use crate::contract::{InputDir, StageDef};
+    use crate::kinds::{Features, Matrix, SCORES};
+
+    /// Evaluates with the built-in scores.
+    fn evaluate(trained: &Trained, labels: &[u32], classes: usize, splits: &Splits) -> Result<Metrics, StageError> {
+        super::evaluate(&SCORES.iter().collect::<Vec<_>>(), trained, labels, classes, splits)
+    }
 
     /// Five nodes, three classes: predictions 0, 1, 1 (a tie), 0, 2.
     fn trained() -> Trained {
@@ -128,22 +116,25 @@ mod tests {
         assert_eq!(scores.best_epoch, 3);
         // Test nodes 1, 2, 3: truth 1, 2, 1; prediction 1, 1 (the lower of a tie), 0.
         assert_eq!(scores.confusion, [[0, 0, 0], [1, 1, 0], [0, 1, 0]]);
-        assert_eq!((scores.test.nodes, scores.test.accuracy), (3, 1.0 / 3.0));
+        let of = |part: &PartScore, name: &str| part.get(name).unwrap();
+        assert_eq!((scores.test.nodes, of(&scores.test, "accuracy")), (3, 1.0 / 3.0));
         // F1: class 0 is 0, class 1 is 2·1/(2 + 2), class 2 is 0.
-        assert!((scores.test.macro_f1 - 0.5 / 3.0).abs() < 1e-15);
+        assert!((of(&scores.test, "macro-f1") - 0.5 / 3.0).abs() < 1e-15);
         // −log softmax: node 1 log(e + 2) − 1; node 2 log(2e³ + e⁻¹) − 3; node 3 log(e⁹ + e + 1) − 1.
         let e = std::f64::consts::E;
         let expected =
             ((e + 2.0).ln() - 1.0) + ((2.0 * e.powi(3) + 1.0 / e).ln() - 3.0) + ((e.powi(9) + e + 1.0).ln() - 1.0);
-        assert!((scores.test.loss - expected / 3.0).abs() < 1e-12);
-        assert_eq!((scores.train.accuracy, scores.train.macro_f1, scores.val.accuracy), (1.0, 1.0, 1.0));
+        assert!((of(&scores.test, "loss") - expected / 3.0).abs() < 1e-12);
+        let right = [of(&scores.train, "accuracy"), of(&scores.train, "macro-f1"), of(&scores.val, "accuracy")];
+        assert_eq!(right, [1.0; 3]);
     }
 
     #[test]
     fn an_empty_part_scores_zero_of_no_nodes() {
         let metrics = evaluate(&trained(), &LABELS, 3, &splits([Part::Train; 5])).unwrap();
-        let zero = PartScore { accuracy: 0.0, macro_f1: 0.0, loss: 0.0, nodes: 0 };
-        assert_eq!((metrics.splits[0].val, metrics.splits[0].test), (zero, zero));
+        let scores = SCORES.iter().map(|row| (row.variant.name.to_owned(), 0.0)).collect();
+        let zero = PartScore { scores, nodes: 0 };
+        assert_eq!((&metrics.splits[0].val, &metrics.splits[0].test), (&zero, &zero));
     }
 
     #[test]
@@ -180,6 +171,14 @@ mod tests {
         splits([Part::Test; 5]).save(&inputs[2].dir).unwrap();
         let cancel = AtomicBool::new(false);
         let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
-        assert_eq!(Evaluate::run(&Params {}, &job).unwrap().splits[0].test.nodes, 5);
+        let (stage, out) = (StageDef::of::<Evaluate>(), tempfile::tempdir().unwrap());
+        let checked = stage.check(&crate::built_in(), &serde_json::Map::new()).unwrap();
+        stage.run(&checked, &job, out.path()).unwrap();
+        let test = Metrics::load(out.path()).unwrap().splits.remove(0).test;
+        assert_eq!(test.nodes, 5);
+        assert_eq!(
+            test.scores.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            ["accuracy", "macro-f1", "loss"]
+        );
     }
 }

@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn no_component_at_all_is_no_parameter() {
         let check = |written: serde_json::Value| {
-            crate::contract::StageDef::of::<Featurize>().check(written.as_object().unwrap()).is_ok()
+            crate::contract::StageDef::of::<Featurize>().check(&crate::built_in(), written.as_object().unwrap()).is_ok()
         };
         assert!(check(serde_json::json!({})) && check(serde_json::json!({"pca": 5, "rows": "sum"})));
         assert!(!check(serde_json::json!({"pca": 0})));

@@ -2,6 +2,7 @@
 //!
 //! `contract` says what a stage is; every stage is one file beside it and one row of `STAGES`. This crate never
 //! reads pipeline files, looks at the cache or prints: the engine does, and depends on this crate, never the reverse.
+//! [`built_in`] puts the tables together; a program adds rows of its own to them.
 
 pub mod contract;
 pub mod evaluate;
@@ -21,9 +22,12 @@ pub mod tabulate;
 pub mod tensor;
 pub mod train;
 
-use contract::StageDef;
+/// The tensor library, for models outside of this crate.
+pub use candle_core;
 
-/// Every stage that a pipeline can name.
+use contract::{Registry, StageDef};
+
+/// Every built-in stage.
 pub static STAGES: &[StageDef] = &[
     StageDef::of::<load::Load>(),
     StageDef::of::<featurize::Featurize>(),
@@ -34,3 +38,8 @@ pub static STAGES: &[StageDef] = &[
     StageDef::of::<evaluate::Evaluate>(),
     StageDef::of::<tabulate::Tabulate>(),
 ];
+
+/// Returns everything that is known without any addition.
+pub fn built_in() -> Registry {
+    Registry::of_stages(STAGES).with_rows(models::MODELS).with_rows(formats::FORMATS).with_rows(kinds::SCORES)
+}

@@ -1,4 +1,4 @@
-//! `load`: reads or makes a graph. What it can read is the table [`FORMATS`].
+//! `load`: reads or makes a graph. What it can read is the table of formats ([`FormatDef`]).
 //!
 //! In this order: the format reads, `masks` draws splits, `expect` checks what there is now, `filter` takes nodes away.
 
@@ -10,13 +10,12 @@ mod tests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub use self::expect::{Expect, SplitSizes};
 use self::per_class::per_class_masks;
 use crate::contract::params::{self, Problem};
-use crate::contract::{Choice, Job, Slot, Stage, StageError};
-use crate::formats::{FORMATS, FormatDef};
+use crate::contract::{Choice, Chosen, Job, Slot, Stage, StageError};
+use crate::formats::FormatDef;
 use crate::kinds::Graph;
 
 const ANOTHER_VERSION: &str = "the files are another version of the data set (`ppgnn data verify` compares those of \
@@ -76,17 +75,7 @@ pub enum Filter {
 
 impl params::Params for Params {
     fn check(&self) -> Result<(), Vec<Problem>> {
-        let mut problems = self.expect.as_ref().map(Expect::check).unwrap_or_default();
-        let Draw { train, val, count, .. } = self.masks.clone().unwrap_or_default();
-        for (name, number, most) in [("train", train, usize::MAX), ("val", val, usize::MAX), ("count", count, 100_000)]
-        {
-            if number == 0 || number > most {
-                let range = if most == usize::MAX { String::new() } else { format!(" and at most {most}") };
-                let message = format!("`{name}`: expected a whole number at least 1{range}, found `{number}`");
-                problems.push(Problem::value("masks", message));
-            }
-        }
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
+        self.expect.as_ref().map_or(Ok(()), Expect::check)
     }
 }
 
@@ -98,19 +87,15 @@ impl Stage for Load {
     const ABOUT: &'static str = "Reads a graph from a file, or makes one";
     const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[];
-    const CHOICE: Option<Choice> =
-        Some(Choice { param: "format", rows: || FORMATS.iter().map(|f| f.variant).collect() });
+    const CHOICE: Option<Choice> = Some(Choice::of::<FormatDef>("format"));
     type Params = Params;
     type Output = Graph;
 
     fn run(params: &Params, job: &Job) -> Result<Graph, StageError> {
-        let format = FORMATS.iter().find(|f| f.variant.name == params.format).ok_or_else(|| {
-            let known = params::nearest_help(&params.format, FORMATS.iter().map(|f| f.variant.name));
-            StageError::unusable(format!("unknown format `{}`", params.format), known)
-        })?;
-        let graph = (format.read)(job)?;
+        let format = job.chosen()?;
+        let graph = format.read(job)?;
         job.check_cancelled()?;
-        finish(params, graph, &place(format, job.variant))
+        finish(params, graph, &place(format))
     }
 }
 
@@ -145,9 +130,9 @@ fn finish(params: &Params, mut graph: Graph, place: &str) -> Result<Graph, Stage
 }
 
 /// The first file that the format's parameters name, or the format itself.
-fn place(format: &FormatDef, params: &Value) -> String {
-    let names = params::file_params(format.variant.schema());
-    let values = names.iter().filter_map(|name| params.get(name));
+fn place(format: Chosen<FormatDef>) -> String {
+    let names = params::file_params(format.row.variant.schema());
+    let values = names.iter().filter_map(|name| format.params.get(name));
     let mut files = values.filter_map(|v| v.as_str().or_else(|| v.get(0)?.as_str()));
-    files.next().unwrap_or(format.variant.name).to_owned()
+    files.next().unwrap_or(format.row.variant.name).to_owned()
 }

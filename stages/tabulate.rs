@@ -16,11 +16,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::params::{self, FilePath, Problem};
-use crate::contract::{Artifact, Job, Slot, Stage, StageError};
-use crate::kinds::{Absent, Candidate, Cell, Metric, Metrics, Picked, Reference, Spread, Table};
+use crate::contract::{Artifact, Job, Registry, Slot, Stage, StageError, Uses};
+use crate::kinds::{Absent, Candidate, Cell, Metric, Metrics, Part, Picked, Reference, ScoreDef, Spread, Table};
 use crate::math::stats::{self, Divisor};
 
-/// Parameters of `tabulate`.
+/// Parameters of `tabulate`. A person writes some of them in a table of the pipeline; the planner fills in those that are
+/// marked as planned.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Params {
@@ -36,16 +37,22 @@ pub struct Params {
     #[schemars(range(max = 10))]
     pub digits: usize,
     /// What the rows are.
+    #[schemars(extend("x-planned" = true))]
     pub row_title: String,
     /// What the columns are.
+    #[schemars(extend("x-planned" = true))]
     pub column_title: String,
     /// Labels of the rows.
+    #[schemars(extend("x-planned" = true))]
     pub rows: Vec<String>,
     /// Labels of the columns.
+    #[schemars(extend("x-planned" = true))]
     pub columns: Vec<String>,
     /// The cells and the runs behind them.
+    #[schemars(extend("x-planned" = true))]
     pub cells: Vec<CellSpec>,
     /// The cells that cannot be computed.
+    #[schemars(extend("x-planned" = true))]
     pub absent: Vec<AbsentSpec>,
     /// A CSV file of published values (row, column, mean, std, note), to stand beside ours.
     pub reference: Option<FilePath>,
@@ -103,9 +110,8 @@ impl Default for Params {
 impl params::Params for Params {
     fn check(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
-        let validates = |m| matches!(m, Metric::ValAccuracy | Metric::ValMacroF1 | Metric::ValLoss);
         let known = "use `val-accuracy`, `val-macro-f1` or `val-loss`";
-        if self.pick.is_some_and(|m| !validates(m)) {
+        if self.pick.as_ref().is_some_and(|metric| metric.part != Part::Val) {
             let message = "a configuration can only be picked by a validation metric";
             problems.push(Problem::value("pick", message).with_help(known));
         }
@@ -150,7 +156,9 @@ impl Stage for Tabulate {
     const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
     const PUBLISHES: &'static [&'static str] = &["table.md", "table.tex", "table.csv", "table.json"];
-    const PRECHECK: Option<fn(&Params) -> Result<(), StageError>> = Some(|params| references(params).map(drop));
+    const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(|schema, registry: &Registry| {
+        Metric::complete_schema(schema, &registry.rows().collect::<Vec<_>>());
+    }));
     type Params = Params;
     type Output = Table;
 
@@ -160,9 +168,17 @@ impl Stage for Tabulate {
             runs.push((input.key.clone(), Metrics::load(&input.dir)?));
             job.check_cancelled()?;
         }
-        table(params, &runs, &references(params)?)
+        let scores = job.used();
+        table(params, &runs, &references(params, &scores)?, &scores)
+    }
+
+    fn precheck(params: &Params, job: &Job) -> Result<(), StageError> {
+        references(params, &job.used()).map(drop)
     }
 }
+
+/// The scores there are.
+type Scores<'a> = &'a [&'static ScoreDef];
 
 /// A run: its key and its scores.
 type Run = (String, Metrics);
@@ -170,8 +186,8 @@ type Run = (String, Metrics);
 /// Published values by the places of their row and column.
 type Published = BTreeMap<(usize, usize), Reference>;
 
-fn table(params: &Params, runs: &[Run], published: &Published) -> Result<Table, StageError> {
-    let cells: Result<Vec<Cell>, _> = params.cells.iter().map(|spec| cell(params, spec, runs)).collect();
+fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -> Result<Table, StageError> {
+    let cells: Result<Vec<Cell>, _> = params.cells.iter().map(|spec| cell(params, spec, runs, scores)).collect();
     let mut cells = cells?;
     cells.sort_by_key(|c| (c.row, c.column));
     let reference = |row, column| published.get(&(row, column)).cloned();
@@ -182,7 +198,11 @@ fn table(params: &Params, runs: &[Run], published: &Published) -> Result<Table, 
     });
     let mut table = Table {
         title: params.title.clone(),
-        metric: params.metric,
+        metric: params.metric.clone(),
+        scale: scores
+            .iter()
+            .find(|row| row.variant.name == params.metric.score && row.variant.from.added().is_some())
+            .map(|row| row.scale),
         std: params.std,
         digits: params.digits,
         row_title: params.row_title.clone(),
@@ -198,12 +218,12 @@ fn table(params: &Params, runs: &[Run], published: &Published) -> Result<Table, 
 }
 
 /// The published values to stand beside ours; none where the parameters name no file of them.
-fn references(params: &Params) -> Result<Published, StageError> {
-    params.reference.as_ref().map_or_else(|| Ok(Published::new()), |file| published(&file.0, params))
+fn references(params: &Params, scores: Scores) -> Result<Published, StageError> {
+    params.reference.as_ref().map_or_else(|| Ok(Published::new()), |file| published(&file.0, params, scores))
 }
 
 /// Reads the published values of the rows and columns that the table has.
-fn published(path: &Path, params: &Params) -> Result<Published, StageError> {
+fn published(path: &Path, params: &Params, scores: Scores) -> Result<Published, StageError> {
     const COLUMNS: [&str; 5] = ["row", "column", "mean", "std", "note"];
     let place = |line: Option<u64>| match line {
         Some(line) => format!("{}, line {line}", path.display()),
@@ -217,7 +237,7 @@ fn published(path: &Path, params: &Params) -> Result<Published, StageError> {
         let what = format!("has the columns `{}`, expected `{}`", found.join(","), COLUMNS.join(","));
         return Err(StageError::data(place(None), what));
     }
-    let (scale, most) = if params.metric.is_share() { (100.0, 100.0) } else { (1.0, f64::MAX) };
+    let (scale, most) = if params.metric.scale(scores).percent { (100.0, 100.0) } else { (1.0, f64::MAX) };
     let mut published = Published::new();
     for record in reader.records() {
         let record = record.map_err(bad)?;
@@ -246,14 +266,14 @@ fn published(path: &Path, params: &Params) -> Result<Published, StageError> {
     Ok(published)
 }
 
-fn cell(params: &Params, spec: &CellSpec, runs: &[Run]) -> Result<Cell, StageError> {
-    let picked = match params.pick {
-        Some(metric) if spec.candidates.len() > 1 => Some(pick(metric, spec, runs)?),
+fn cell(params: &Params, spec: &CellSpec, runs: &[Run], scores: Scores) -> Result<Cell, StageError> {
+    let picked = match &params.pick {
+        Some(metric) if spec.candidates.len() > 1 => Some(pick(metric, spec, runs, scores)?),
         _ => None,
     };
     let chosen = picked.as_ref().map_or(0, |p| p.chosen);
     let candidate = spec.candidates.get(chosen).map_or(&[][..], Vec::as_slice);
-    let (keys, values) = pooled(params.metric, spec, candidate, runs)?;
+    let (keys, values) = pooled(&params.metric, spec, candidate, runs)?;
     let divisor = match params.std {
         Spread::Population => Divisor::Population,
         Spread::Sample => Divisor::Sample,
@@ -273,25 +293,25 @@ fn cell(params: &Params, spec: &CellSpec, runs: &[Run]) -> Result<Cell, StageErr
     })
 }
 
-fn pick(metric: Metric, spec: &CellSpec, runs: &[Run]) -> Result<Picked, StageError> {
+fn pick(metric: &Metric, spec: &CellSpec, runs: &[Run], scores: Scores) -> Result<Picked, StageError> {
     let mut candidates = Vec::new();
     let mut best: Option<(usize, f64)> = None;
     for (i, candidate) in spec.candidates.iter().enumerate() {
         let (keys, values) = pooled(metric, spec, candidate, runs)?;
         let mean = stats::mean(&values).unwrap_or(0.0);
-        let worth = if metric.is_share() { mean } else { -mean };
+        let worth = metric.scale(scores).worth(mean);
         if best.is_none_or(|(_, most)| worth > most) {
             best = Some((i, worth));
         }
         let label = spec.labels.get(i).cloned().unwrap_or_default();
         candidates.push(Candidate { label, runs: keys, pick: mean });
     }
-    Ok(Picked { metric, chosen: best.map_or(0, |(i, _)| i), candidates })
+    Ok(Picked { metric: metric.clone(), chosen: best.map_or(0, |(i, _)| i), candidates })
 }
 
 /// Keys of a candidate's runs, and the metric on all their splits.
 fn pooled(
-    metric: Metric,
+    metric: &Metric,
     spec: &CellSpec,
     candidate: &[usize],
     runs: &[Run],
@@ -303,7 +323,13 @@ fn pooled(
             StageError::unusable(what, format!("`metrics` has {} runs, counted from 0", runs.len()))
         })?;
         keys.push(key.clone());
-        values.extend(metrics.splits.iter().filter(|s| metric.nodes(s) > 0).map(|s| metric.of(s)));
+        for split in &metrics.splits {
+            let (value, nodes) = metric.of(split).ok_or_else(|| {
+                let what = format!("run {at} has no `{metric}`");
+                StageError::unusable(what, "a stage that produces metrics must score with every metric of the program")
+            })?;
+            values.extend((nodes > 0).then_some(value));
+        }
     }
     if values.is_empty() {
         let what = format!("no split of the runs of row {} and column {} has nodes to score", spec.row, spec.column);
@@ -325,7 +351,10 @@ mod tests {
 
     /// A run whose splits have these test and validation accuracies; losses are one minus those.
     fn run(key: &str, splits: &[(f64, f64)]) -> Run {
-        let part = |accuracy: f64| PartScore { accuracy, macro_f1: accuracy, loss: 1.0 - accuracy, nodes: 4 };
+        let part = |accuracy: f64| PartScore {
+            scores: vec![("accuracy".into(), accuracy), ("macro-f1".into(), accuracy), ("loss".into(), 1.0 - accuracy)],
+            nodes: 4,
+        };
         let scores = |&(test, val): &(f64, f64)| SplitScores {
             best_epoch: 0,
             train: part(1.0),
@@ -337,7 +366,7 @@ mod tests {
     }
 
     fn table(params: &Params, runs: &[Run]) -> Result<Table, StageError> {
-        super::table(params, runs, &Published::new())
+        super::table(params, runs, &Published::new(), &[])
     }
 
     fn params(cells: Vec<CellSpec>) -> Params {
@@ -378,8 +407,9 @@ mod tests {
     #[test]
     fn the_candidate_with_the_best_validation_is_shown_even_if_another_tests_better() {
         let runs = [run("a", &[(0.9, 0.3)]), run("b", &[(0.5, 0.8)]), run("c", &[(0.6, 0.8)])];
-        for (metric, values) in [(Metric::ValAccuracy, [0.3, 0.8, 0.8]), (Metric::ValLoss, [0.7, 0.2, 0.2])] {
-            let params = Params { pick: Some(metric), ..params(vec![spec(0, 0, &[&[0], &[1], &[2]])]) };
+        for (metric, values) in [("val-accuracy", [0.3, 0.8, 0.8]), ("val-loss", [0.7, 0.2, 0.2])] {
+            let params =
+                Params { pick: Some(metric.parse().unwrap()), ..params(vec![spec(0, 0, &[&[0], &[1], &[2]])]) };
             params.check().unwrap();
             let table = table(&params, &runs).unwrap();
             assert_eq!(table.cells[0].values, [0.5]);
@@ -394,8 +424,8 @@ mod tests {
 
     #[test]
     fn picking_on_test_nodes_is_refused() {
-        for metric in [Metric::TestAccuracy, Metric::TrainLoss] {
-            let problems = Params { pick: Some(metric), ..params(vec![]) }.check().unwrap_err();
+        for metric in ["test-accuracy", "train-loss"] {
+            let problems = Params { pick: Some(metric.parse().unwrap()), ..params(vec![]) }.check().unwrap_err();
             assert_eq!(problems[0].param, "pick");
         }
         let undecided = params(vec![spec(0, 0, &[&[0], &[1]])]);
@@ -436,7 +466,7 @@ mod tests {
             "rows": ["x"], "columns": ["y"], "metric": "test-accuracy", "digits": 1,
             "cells": [{"row": 0, "column": 0, "candidates": [[1, 0]]}],
         });
-        let checked = stage.check(written.as_object().unwrap()).unwrap();
+        let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
         let cancel = AtomicBool::new(false);
         let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
         let out = tempfile::tempdir().unwrap();
@@ -450,7 +480,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("paper.csv");
         std::fs::write(&path, text).unwrap();
-        super::published(&path, &params(vec![]))
+        super::published(&path, &params(vec![]), &[])
     }
 
     #[test]
@@ -463,7 +493,7 @@ mod tests {
         assert_eq!((published[&(1, 0)].mean, published[&(1, 0)].note.as_str()), (None, "OOM"));
         let absent = vec![AbsentSpec { row: 0, column: 1, why: "no data".into() }];
         let params = Params { absent, ..params(vec![spec(1, 0, &[&[0]])]) };
-        let table = super::table(&params, &[run("a", &[(0.5, 0.5)])], &published).unwrap();
+        let table = super::table(&params, &[run("a", &[(0.5, 0.5)])], &published, &[]).unwrap();
         assert_eq!(table.cells[0].reference.as_ref().unwrap().note, "OOM");
         assert_eq!(table.absent[0].reference.as_ref().unwrap().mean, Some(0.815));
     }

@@ -31,10 +31,9 @@ use candle_core::DType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::params::nearest_help;
-use crate::contract::{Choice, Job, Kind, Progress, Slot, Stage, StageError};
+use crate::contract::{Choice, Chosen, Job, Kind, Progress, Slot, Stage, StageError};
 use crate::kinds::{Epoch, Part, Splits, Trained, TrainedSplit};
-use crate::models::{self, GraphParts, GraphView, MODELS, ModelDef};
+use crate::models::{GraphParts, GraphView, ModelDef};
 use batch::Batch;
 
 /// Bytes that the largest activation of a batch may take. Larger blocks are no faster, since wide layers are computed lane
@@ -135,7 +134,7 @@ impl Stage for Train {
         Slot::optional("spectrum", Kind("spectrum")),
         Slot::optional("second-operator", Kind("operator")),
     ];
-    const CHOICE: Option<Choice> = Some(Choice { param: "model", rows: models::variants });
+    const CHOICE: Option<Choice> = Some(Choice::of::<ModelDef>("model"));
     const ON_DEVICE: bool = true;
     type Params = Params;
     type Output = Trained;
@@ -156,7 +155,7 @@ impl Stage for Train {
 /// Everything that the splits share.
 struct Run<'a> {
     params: &'a Params,
-    model: &'static ModelDef,
+    model: Chosen<'a, ModelDef>,
     data: GraphView,
     labels: &'a [u32],
     splits: &'a Splits,
@@ -169,13 +168,6 @@ struct Run<'a> {
 fn train(params: &Params, parts: GraphParts, splits: &Splits, job: &Job) -> Result<Trained, StageError> {
     let run = Run::new(params, parts, splits, job)?;
     Ok(Trained { nodes: parts.nodes.len(), classes: parts.nodes.classes, splits: run.all_splits()? })
-}
-
-fn find(name: &str) -> Result<&'static ModelDef, StageError> {
-    MODELS.iter().find(|m| m.variant.name == name).ok_or_else(|| {
-        let known = MODELS.iter().map(|m| m.variant.name);
-        StageError::unusable(format!("unknown model `{name}`"), nearest_help(name, known))
-    })
 }
 
 fn check_splits(nodes: usize, splits: &Splits) -> Result<(), StageError> {
@@ -209,8 +201,8 @@ impl<'a> Run<'a> {
         job: &'a Job<'a>,
     ) -> Result<Self, StageError> {
         check_splits(parts.nodes.len(), splits)?;
-        let model = find(&params.model)?;
-        if params.keep_hidden && model.hidden.is_empty() {
+        let model: Chosen<ModelDef> = job.chosen()?;
+        if params.keep_hidden && model.row.hidden.is_empty() {
             return Err(StageError::unusable(
                 format!("`{}` names no activations that `keep-hidden` could keep", params.model),
                 "leave `keep-hidden` out for this model",
@@ -252,7 +244,7 @@ impl<'a> Run<'a> {
 
     /// Returns how many lanes a batch may have, by the largest activation that the model declares.
     fn largest_batch(&self) -> Result<usize, StageError> {
-        let lane = self.model.widest(self.job.variant, &self.data)? * self.data.dtype().size_in_bytes();
+        let lane = self.model.widest(&self.data)? * self.data.dtype().size_in_bytes();
         let room = if self.data.device().is_cpu() { ACTIVATIONS } else { ACTIVATIONS_ON_GPU };
         Ok((room / lane.max(1)).max(1))
     }

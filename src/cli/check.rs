@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ppgnn_stages::contract::Artifact;
+use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::inspect::{self, Warning};
 use ppgnn_stages::kinds::{Graph, Splits};
 use serde_json::json;
@@ -36,19 +36,19 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let catalogue = args.pipeline.catalogue();
-    let pipeline = args.pipeline.pipeline(&catalogue)?;
-    let plan = build(&pipeline)?;
+    let pipeline = args.pipeline.pipeline(&catalogue, registry)?;
+    let plan = build(&pipeline, registry)?;
     // A profile that nobody has asked for yet should not be found broken on the day that somebody does.
     if args.pipeline.profile.is_none() {
         for profile in &pipeline.profiles {
             let with = PipelineArgs { profile: Some(profile.clone()), ..args.pipeline.clone() };
-            build(&with.pipeline(&catalogue)?)?;
+            build(&with.pipeline(&catalogue, registry)?, registry)?;
         }
     }
     let Findings { absent, warnings: found, failed } =
-        if args.no_data { Findings::default() } else { look(args, &pipeline, &catalogue)? };
+        if args.no_data { Findings::default() } else { look(args, &pipeline, &catalogue, registry)? };
     let code = if failed { exit::DATA } else { exit::DONE };
     let (points, nodes, tables) = (pipeline.sweep.points.len(), plan.nodes.len(), pipeline.tables.len());
     if args.json {
@@ -86,9 +86,9 @@ impl Findings {
 }
 
 /// Plans without digests: they only matter for keys, and nobody sees the keys here.
-fn build(pipeline: &Pipeline) -> Result<Plan, Failure> {
+fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
     let around = Surroundings {
-        stages: ppgnn_stages::STAGES,
+        registry,
         profile: String::new(),
         device_profile: String::new(),
         digest: &|path| Ok(path.display().to_string()),
@@ -97,10 +97,10 @@ fn build(pipeline: &Pipeline) -> Result<Plan, Failure> {
 }
 
 /// Looks at every graph and every division of it whose data is here. Generated graphs have nothing to warn about.
-fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue) -> Result<Findings, Failure> {
+fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Registry) -> Result<Findings, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
-    let plan = match plan::build(pipeline, &surroundings(&digest, args.pipeline.wish(&pipeline.device))) {
+    let plan = match plan::build(pipeline, &surroundings(registry, &digest, args.pipeline.wish(&pipeline.device))) {
         Ok(plan) => plan,
         Err(error) if error.is_data() => {
             for problem in &error.problems {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use ppgnn_stages::contract::Registry;
+
 use super::failure::Failure;
 use super::project::{PipelineArgs, StoreArgs};
 use super::{exit, print};
@@ -35,8 +37,8 @@ struct Drawing {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan()?;
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
+    let plan = args.pipeline.plan(registry)?;
     let store = args.store.look()?;
     let there = |id: NodeId| store.has(&plan.node(id).key, plan.node(id).stage.name);
     let drawing = if args.stages { of_stages(&plan, there) } else { of_nodes(&plan, there) };

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use ppgnn_stages::contract::StageDef;
 use ppgnn_stages::contract::params::{Variant, expectation};
+use ppgnn_stages::contract::{Crate, Registry, Row, StageDef};
+use ppgnn_stages::formats::FormatDef;
+use ppgnn_stages::models::ModelDef;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -38,17 +40,18 @@ struct Item {
     name: String,
     about: String,
     version: u32,
+    from: Crate,
     details: Vec<String>,
     schema: Value,
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let mut items = match (args.what, &args.name) {
-        (What::Stages, _) => ppgnn_stages::STAGES.iter().map(of_stage).collect(),
-        (What::Models, _) => variants("train"),
-        (What::Datasets, Some(file)) if PathBuf::from(file).is_file() => return of_file(file, args.json),
-        (What::Datasets, _) => variants("load"),
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
+    let mut items: Vec<Item> = match (args.what, &args.name) {
+        (What::Stages, _) => registry.stages().map(|def| of_stage(def, registry)).collect(),
+        (What::Models, _) => registry.rows::<ModelDef>().map(|row| of_row(row.variant())).collect(),
+        (What::Datasets, Some(file)) if PathBuf::from(file).is_file() => return of_file(file, args.json, registry),
+        (What::Datasets, _) => registry.rows::<FormatDef>().map(|row| of_row(row.variant())).collect(),
     };
     if let Some(name) = &args.name {
         let known: Vec<String> = items.iter().map(|i| i.name.clone()).collect();
@@ -65,7 +68,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     if args.json {
         let list: Vec<_> = items
             .iter()
-            .map(|i| json!({"name": i.name, "about": i.about, "version": i.version, "params": i.schema}))
+            .map(|i| {
+                let from = i.from.added().map(|c| json!({"name": c.name, "version": c.version}));
+                let mut item = json!({"name": i.name, "about": i.about, "version": i.version, "params": i.schema});
+                from.into_iter().for_each(|from| item["crate"] = from);
+                item
+            })
             .collect();
         print_json(&json!({"version": 1, "items": list}))?;
     } else {
@@ -78,12 +86,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-fn of_stage(def: &StageDef) -> Item {
+fn of_stage(def: &StageDef, registry: &Registry) -> Item {
     let slots: Vec<String> = def.inputs.iter().map(|s| format!("{}: {}", s.name, s.kind)).collect();
     let takes = if slots.is_empty() { "nothing".to_owned() } else { slots.join(", ") };
     let mut details = vec![format!("takes {takes}; produces {}", def.output)];
     if let Some(choice) = def.choice {
-        let names: Vec<_> = def.variants().iter().map(|v| v.name).collect();
+        let names: Vec<_> = def.variants(registry).iter().map(|v| v.name).collect();
         details.push(format!("`{}` is one of {}, each with parameters of its own", choice.param, names.join(", ")));
     }
     if let Some(shared) = def.shared {
@@ -97,30 +105,27 @@ fn of_stage(def: &StageDef) -> Item {
         name: def.name.into(),
         about: def.about.into(),
         version: def.version,
+        from: def.from,
         details,
-        schema: def.own_schema().clone(),
+        schema: def.own_schema(registry).into_owned(),
     }
 }
 
-fn variants(stage: &str) -> Vec<Item> {
-    let rows = ppgnn_stages::STAGES.iter().filter(|d| d.name == stage).flat_map(StageDef::variants);
-    let item = |v: Variant| Item {
-        name: v.name.into(),
-        about: v.about.into(),
-        version: v.version,
-        details: v.needs.iter().map(|n| format!("needs input `{n}`")).collect(),
-        schema: v.schema().clone(),
-    };
-    rows.map(item).collect()
+fn of_row(row: &Variant) -> Item {
+    let needs = row.needs.iter().map(|n| format!("needs input `{n}`"));
+    Item {
+        name: row.name.into(),
+        about: row.about.into(),
+        version: row.version,
+        from: row.from,
+        details: needs.chain((!row.gpu).then(|| "cannot be computed on a GPU".to_owned())).collect(),
+        schema: row.schema().clone(),
+    }
 }
 
-fn of_file(file: &str, as_json: bool) -> Result<u8, Failure> {
-    let pipeline = Pipeline::load(
-        PathBuf::from(file).as_path(),
-        &Overrides::default(),
-        ppgnn_stages::STAGES,
-        &crate::pipeline::Nothing,
-    )?;
+fn of_file(file: &str, as_json: bool, registry: &Registry) -> Result<u8, Failure> {
+    let pipeline =
+        Pipeline::load(PathBuf::from(file).as_path(), &Overrides::default(), registry, &crate::pipeline::Nothing)?;
     if as_json {
         let list: Vec<_> =
             pipeline.datasets.all.iter().map(|(k, n)| json!({"name": k.name, "params": n.value()})).collect();
@@ -132,11 +137,16 @@ fn of_file(file: &str, as_json: bool) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
+/// Where an added row comes from.
+fn of_crate(item: &Item) -> String {
+    item.from.added().map_or(String::new(), |from| format!(", crate {from}"))
+}
+
 fn text(item: &Item, detailed: bool) -> String {
     if !detailed {
         return format!("{:<20} {}\n", item.name, item.about);
     }
-    let mut out = format!("{}: {} (version {})\n", item.name, item.about, item.version);
+    let mut out = format!("{}: {} (version {}{})\n", item.name, item.about, item.version, of_crate(item));
     for line in &item.details {
         out.push_str(&format!("  {line}\n"));
     }

@@ -24,9 +24,10 @@ mod table;
 mod targets;
 mod why;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
+use ppgnn_stages::contract::Registry;
 
 use failure::Failure;
 
@@ -60,31 +61,38 @@ enum Command {
     Completions(completions::Args),
 }
 
-/// Parses the command line, does what it says and returns the exit code.
-pub fn main() -> ExitCode {
+/// Parses a command line, the name of the program first, does what it says and returns the exit code.
+pub fn main(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> u8 {
+    let command = match Cli::try_parse_from(args) {
+        Ok(cli) => cli.command,
+        Err(said) => {
+            // Help and version are results; if nobody reads them, nobody can be told.
+            let _ = said.print();
+            return if said.use_stderr() { exit::USAGE } else { exit::DONE };
+        }
+    };
     start_tracing();
-    let command = Cli::parse().command;
     let json = command.wants_json();
     let outcome = match command {
-        Command::Run(args) => run::run(&args),
-        Command::Plan(args) => plan::run(&args),
-        Command::Why(args) => why::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Dag(args) => dag::run(&args),
-        Command::Table(args) => table::run(&args),
+        Command::Run(args) => run::run(&args, registry),
+        Command::Plan(args) => plan::run(&args, registry),
+        Command::Why(args) => why::run(&args, registry),
+        Command::Check(args) => check::run(&args, registry),
+        Command::Dag(args) => dag::run(&args, registry),
+        Command::Table(args) => table::run(&args, registry),
         Command::Cache(args) => cache::run(&args),
-        Command::Data(args) => data::run(&args),
-        Command::List(args) => list::run(&args),
-        Command::Schema(args) => schema::run(&args),
+        Command::Data(args) => data::run(&args, registry),
+        Command::List(args) => list::run(&args, registry),
+        Command::Schema(args) => schema::run(&args, registry),
         Command::Completions(args) => completions::run(&args),
     };
-    ExitCode::from(outcome.unwrap_or_else(|failure: Failure| {
+    outcome.unwrap_or_else(|failure: Failure| {
         if json {
             // If stdout is gone, the message on stderr and the exit code remain.
             let _ = print_json(&failure.json());
         }
         failure.show()
-    }))
+    })
 }
 
 impl Command {
@@ -111,12 +119,13 @@ fn start_tracing() {
     };
     // A span says how long it was open when it closes: that is where the time went.
     let spans = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
-    tracing_subscriber::fmt()
+    // A program that runs several commands has started it before.
+    let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_span_events(spans)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_writer(std::io::stderr)
-        .init();
+        .try_init();
 }
 
 /// Writes a result to stdout. A reader that stopped reading is not an error.

@@ -1,5 +1,7 @@
 //! `ppgnn plan`: shows every node, whether it is there, and why not.
 
+use ppgnn_stages::contract::Registry;
+
 use super::failure::Failure;
 use super::project::{PipelineArgs, StoreArgs};
 use super::{overview, targets};
@@ -23,8 +25,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan()?;
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
+    let plan = args.pipeline.plan(registry)?;
     let store = args.store.look()?;
     let wanted = if args.targets.is_empty() { plan.leaves() } else { targets::find(&plan, &args.targets)? };
     overview::show(&plan, &store, &wanted, &[], args.json)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ppgnn_stages::contract::profile;
+use ppgnn_stages::contract::{Registry, profile};
 
 use crate::catalogue::{self, Catalogue, DataFolder};
 use crate::pipeline::{DeviceWish, Overrides, Pipeline};
@@ -61,26 +61,26 @@ impl PipelineArgs {
     }
 
     /// Reads the pipeline.
-    pub fn pipeline(&self, catalogue: &Catalogue) -> Result<Pipeline, Failure> {
+    pub fn pipeline(&self, catalogue: &Catalogue, registry: &Registry) -> Result<Pipeline, Failure> {
         if let Err(error) = std::fs::File::open(&self.file) {
             return Err(Failure::usage(format!("cannot read `{}`: {error}", self.file.display()), None));
         }
         let known = DataFolder { catalogue, data_dir: &self.data.data_dir };
-        Ok(Pipeline::load(&self.file, &self.overrides(), ppgnn_stages::STAGES, &known)?)
+        Ok(Pipeline::load(&self.file, &self.overrides(), registry, &known)?)
     }
 
     /// Reads the pipeline and plans it.
-    pub fn plan(&self) -> Result<Plan, Failure> {
-        self.plan_with(&self.catalogue())
+    pub fn plan(&self, registry: &Registry) -> Result<Plan, Failure> {
+        self.plan_with(&self.catalogue(), registry)
     }
 
     /// Does the same for a command that uses the data sets itself.
-    pub fn plan_with(&self, catalogue: &Catalogue) -> Result<Plan, Failure> {
+    pub fn plan_with(&self, catalogue: &Catalogue, registry: &Registry) -> Result<Plan, Failure> {
         let digests = FileDigests::default();
         let digest = |path: &Path| digests.digest(path);
         let pipeline =
-            tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(catalogue))?;
-        let around = surroundings(&digest, self.wish(&pipeline.device));
+            tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(catalogue, registry))?;
+        let around = surroundings(registry, &digest, self.wish(&pipeline.device));
         let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
             .in_scope(|| plan::build(&pipeline, &around))?;
         tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, device = around.device_profile, "planned");
@@ -129,9 +129,9 @@ impl StoreArgs {
 }
 
 /// What plans depend on beside the pipeline, on this machine.
-pub fn surroundings<'d>(digest: Digest<'d>, device: &DeviceWish) -> Surroundings<'d> {
+pub fn surroundings<'d>(registry: &'d Registry, digest: Digest<'d>, device: &DeviceWish) -> Surroundings<'d> {
     Surroundings {
-        stages: ppgnn_stages::STAGES,
+        registry,
         profile: profile::numeric_profile(),
         device_profile: profile::numeric_profile_on(device::backend(device)),
         digest,

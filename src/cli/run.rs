@@ -1,5 +1,6 @@
 //! `ppgnn run`: computes what is not in the store, and publishes what the pipeline is for.
 
+use ppgnn_stages::contract::Registry;
 use serde_json::json;
 
 use super::failure::Failure;
@@ -54,9 +55,9 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let catalogue = args.pipeline.catalogue();
-    let plan = args.pipeline.plan_with(&catalogue)?;
+    let plan = args.pipeline.plan_with(&catalogue, registry)?;
     let wanted = if args.targets.is_empty() { plan.leaves() } else { targets::find(&plan, &args.targets)? };
     let force = if args.force.is_empty() { Vec::new() } else { targets::find(&plan, &args.force)? };
     if args.dry_run {

@@ -1,5 +1,7 @@
 //! `ppgnn schema`: prints a JSON Schema of pipeline files, so that editors complete and check them.
 
+use ppgnn_stages::contract::Registry;
+
 use super::failure::Failure;
 use super::{exit, print};
 use crate::pipeline::json_schema;
@@ -12,9 +14,8 @@ use crate::pipeline::json_schema;
 pub struct Args {}
 
 /// Runs the command.
-pub fn run(_: &Args) -> Result<u8, Failure> {
-    let text = serde_json::to_string_pretty(&json_schema(ppgnn_stages::STAGES))
-        .map_err(|e| Failure::unexpected(e.to_string()))?;
+pub fn run(_: &Args, registry: &Registry) -> Result<u8, Failure> {
+    let text = serde_json::to_string_pretty(&json_schema(registry)).map_err(|e| Failure::unexpected(e.to_string()))?;
     print(&format!("{text}\n"))?;
     Ok(exit::DONE)
 }

@@ -1,5 +1,6 @@
 //! `ppgnn table`: prints tables from the store and computes nothing.
 
+use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
@@ -49,8 +50,8 @@ impl Format {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan()?;
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
+    let plan = args.pipeline.plan(registry)?;
     let store = args.store.look()?;
     let wanted = match &args.name {
         None => plan.outputs.iter().collect(),

@@ -1,5 +1,6 @@
 //! `ppgnn why`: compares a node with the artifact of its stage that is most like it.
 
+use ppgnn_stages::contract::Registry;
 use serde_json::json;
 
 use super::failure::Failure;
@@ -34,8 +35,8 @@ pub struct Args {
 const MOST_SHOWN: usize = 8;
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan()?;
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
+    let plan = args.pipeline.plan(registry)?;
     let store = args.store.look()?;
     let found = targets::find(&plan, std::slice::from_ref(&args.node))?;
     let recall = Recall::new(&store);

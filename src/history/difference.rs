@@ -39,8 +39,15 @@ pub fn differences(before: &KeyInputs, now: &KeyInputs) -> Vec<Difference> {
         }
     };
     compare("stage version", Some(before.version.into()), Some(now.version.into()));
-    let variant = |k: &KeyInputs| k.variant.as_ref().map(|v| Value::from(format!("{} version {}", v.name, v.version)));
+    let from = |k: &KeyInputs| k.from.as_ref().map(|c| Value::from(c.to_string()));
+    compare("stage crate", from(before), from(now));
+    let variant = |k: &KeyInputs| k.variant.as_ref().map(|v| Value::from(v.to_string()));
     compare("variant", variant(before), variant(now));
+    let added = |k: &KeyInputs| {
+        let rows: Vec<_> = k.added.iter().map(ToString::to_string).collect();
+        (!rows.is_empty()).then(|| Value::from(rows.join(", ")))
+    };
+    compare("added rows", added(before), added(now));
     let mut names: Vec<&String> = before.params.keys().chain(now.params.keys()).collect();
     names.sort_unstable();
     names.dedup();

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::list;
 use serde_json::Value;
 
@@ -13,6 +14,9 @@ use super::problem::Problems;
 use super::reader::Reader;
 use super::source::Span;
 use super::yaml::{Data, Key, Node};
+
+/// The stage that makes tables.
+pub const TABLE_STAGE: &str = "tabulate";
 
 /// What happens where the data of a known data set is not here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +129,7 @@ pub struct TableEntry {
 }
 
 /// Reads the merged document.
-pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
+pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> PipelineFile {
     let known = [
         "ppgnn",
         "name",
@@ -140,6 +144,8 @@ pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
         "profiles",
     ];
     let mut file = PipelineFile::default();
+    let table = registry.stage(TABLE_STAGE).map(|stage| stage.written_by_hand(registry)).unwrap_or_default();
+    let table_params: Vec<String> = table.into_iter().map(|(name, _)| name).collect();
     let mut reader = Reader { problems };
     reader.only(root, &known, "a pipeline file");
     if let Some(name) = reader.required(root, "name", Some("add `name: my-experiment`".into())) {
@@ -169,7 +175,7 @@ pub fn read(root: &Node, problems: &mut Problems) -> PipelineFile {
     if let Some(sweep) = root.get("sweep") {
         file.sweep = reader.sweep(sweep);
     }
-    file.tables = reader.map(root.get("tables")).iter().map(|(k, n)| reader.table(k, n)).collect();
+    file.tables = reader.map(root.get("tables")).iter().map(|(k, n)| reader.table(k, n, &table_params)).collect();
     file
 }
 
@@ -328,14 +334,14 @@ impl Reader<'_> {
         }
     }
 
-    fn table(&mut self, name: &Key, node: &Node) -> TableEntry {
+    /// `passed_on`: parameters of [`TABLE_STAGE`] that a table may have.
+    fn table(&mut self, name: &Key, node: &Node, passed_on: &[String]) -> TableEntry {
         self.file_name(name);
         if name.name == "published" {
             self.problems.add(&name.span, "`published` is the name of the record beside the tables", None);
         }
         const OWN: [&str; 5] = ["rows", "columns", "pool", "from", "where"];
-        const PASSED_ON: [&str; 7] = ["title", "metric", "pick", "std", "digits", "reference", "reference-title"];
-        let known: Vec<&str> = OWN.into_iter().chain(PASSED_ON).collect();
+        let known: Vec<&str> = OWN.into_iter().chain(passed_on.iter().map(String::as_str)).collect();
         self.only(node, &known, "a table");
         let entries = self.map(Some(node));
         let get = |field: &str| entries.iter().find(|(k, _)| k.name == field).map(|(_, n)| n);
@@ -352,7 +358,7 @@ impl Reader<'_> {
             pool: self.texts(get("pool")),
             from: get("from").and_then(|n| self.text(n)),
             filter: self.matches(get("where")),
-            params: entries.iter().filter(|(k, _)| PASSED_ON.contains(&k.name.as_str())).cloned().collect(),
+            params: entries.iter().filter(|(k, _)| passed_on.contains(&k.name)).cloned().collect(),
         }
     }
 }

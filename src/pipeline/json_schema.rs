@@ -1,28 +1,25 @@
 //! The JSON Schema of pipeline files, put together from the parameters that stages, models and formats declare.
 
-use ppgnn_stages::contract::StageDef;
+use ppgnn_stages::contract::{Registry, StageDef};
 use serde_json::{Map, Value, json};
 
 use super::device::DeviceWish;
 use super::document::FORMAT;
+use super::file::TABLE_STAGE;
 
-/// Returns the schema of a pipeline file that uses `stages`.
-pub fn json_schema(stages: &'static [StageDef]) -> Value {
-    let by_name: Map<String, Value> =
-        stages.iter().filter(|d| d.name != "tabulate").map(|d| (d.name.to_owned(), stage(d, false))).collect();
-    let named_otherwise: Vec<Value> = stages
-        .iter()
-        .filter(|d| d.name != "tabulate")
+/// Returns the schema of a pipeline file that uses what a registry knows.
+pub fn json_schema(registry: &Registry) -> Value {
+    let stages = || registry.stages().filter(|d| d.name != TABLE_STAGE);
+    let by_name: Map<String, Value> = stages().map(|d| (d.name.to_owned(), stage(registry, d, false))).collect();
+    let named_otherwise: Vec<Value> = stages()
         .map(|d| {
             json!({
                 "if": {"properties": {"uses": {"const": d.name}}, "required": ["uses"]},
-                "then": stage(d, true),
+                "then": stage(registry, d, true),
             })
         })
         .collect();
-    let load = stages.iter().find(|d| d.name == "load").map_or(json!({"type": "object"}), params);
-    let table =
-        stages.iter().find(|d| d.name == "tabulate").map_or(json!({}), |d| d.own_schema()["properties"].clone());
+    let load = registry.stage("load").map_or(json!({"type": "object"}), |d| params(registry, d));
     let words = json!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]});
     let settings = json!({
         "type": "object",
@@ -35,6 +32,14 @@ pub fn json_schema(stages: &'static [StageDef]) -> Value {
         "additionalProperties": {"oneOf": [{"type": "array"}, {"type": "object", "additionalProperties": settings}]},
     });
     let matches = json!({"type": "object", "description": "Axis, and the value or values of it that match"});
+    let mut table = json!({
+        "rows": words, "columns": words, "pool": words,
+        "from": {"type": "string", "description": "Stage whose metrics are shown"},
+        "where": matches,
+    });
+    for (name, schema) in registry.stage(TABLE_STAGE).map(|d| d.written_by_hand(registry)).unwrap_or_default() {
+        table[name] = schema;
+    }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ppgnn pipeline",
@@ -98,14 +103,7 @@ pub fn json_schema(stages: &'static [StageDef]) -> Value {
                     "type": "object",
                     "additionalProperties": false,
                     "required": ["rows", "columns"],
-                    "properties": {
-                        "rows": words, "columns": words, "pool": words,
-                        "from": {"type": "string", "description": "Stage whose metrics are shown"},
-                        "where": matches,
-                        "title": table["title"], "metric": table["metric"], "pick": table["pick"],
-                        "std": table["std"], "digits": table["digits"],
-                        "reference": table["reference"], "reference-title": table["reference-title"],
-                    },
+                    "properties": table,
                 },
             },
             "profiles": {
@@ -117,7 +115,7 @@ pub fn json_schema(stages: &'static [StageDef]) -> Value {
     })
 }
 
-fn stage(def: &StageDef, named_otherwise: bool) -> Value {
+fn stage(registry: &Registry, def: &StageDef, named_otherwise: bool) -> Value {
     let slots: Map<String, Value> = def
         .inputs
         .iter()
@@ -137,21 +135,21 @@ fn stage(def: &StageDef, named_otherwise: bool) -> Value {
         "properties": {
             "uses": uses,
             "inputs": {"type": "object", "properties": slots, "additionalProperties": false},
-            "params": params(def),
+            "params": params(registry, def),
         },
     })
 }
 
 /// Parameters of a stage, with those of every row it can choose.
-fn params(def: &StageDef) -> Value {
-    let mut properties = def.own_schema()["properties"].as_object().cloned().unwrap_or_default();
+fn params(registry: &Registry, def: &StageDef) -> Value {
+    let mut properties = def.own_schema(registry)["properties"].as_object().cloned().unwrap_or_default();
     if def.name == "load" {
         properties.insert("dataset".into(), json!({"type": "string", "description": "Name of one of the data sets"}));
     }
     let Some(choice) = def.choice else {
         return json!({"type": "object", "additionalProperties": false, "properties": properties});
     };
-    let rows = def.variants();
+    let rows = def.variants(registry);
     let names: Vec<Value> = rows.iter().map(|r| json!({"const": r.name, "description": r.about})).collect();
     let mut chooser = properties.get(choice.param).cloned().unwrap_or_else(|| json!({}));
     chooser["oneOf"] = names.into();

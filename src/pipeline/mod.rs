@@ -16,7 +16,7 @@ pub use axes::{Axis, Sweep, holds};
 pub use datasets::{DATASET_PARAM, DATASET_STAGE, Datasets, Known, KnownDatasets, Nothing};
 pub use device::DeviceWish;
 pub use document::{FORMAT, Overrides, Setting, check_format};
-pub use file::{AbsentData, AxisValue, TableEntry};
+pub use file::{AbsentData, AxisValue, TABLE_STAGE, TableEntry};
 pub use json_schema::json_schema;
 pub use problem::{PipelineError, Problem, ProblemKind, ProblemReport, Problems};
 pub use reader::{Reader, one_or_many};

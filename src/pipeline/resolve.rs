@@ -7,7 +7,7 @@ use std::path::Path;
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 use ppgnn_stages::contract::params::{list, nearest_help};
-use ppgnn_stages::contract::{Arity, Slot, StageDef};
+use ppgnn_stages::contract::{Arity, Registry, Slot, StageDef};
 
 use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, DATASET_STAGE, Datasets, KnownDatasets};
@@ -65,12 +65,12 @@ impl Pipeline {
     pub fn load(
         path: &Path,
         overrides: &Overrides,
-        stages: &'static [StageDef],
+        registry: &Registry,
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let document = document::load(path, overrides, &mut sources)?;
-        Self::of(document, sources, stages, known)
+        Self::of(document, sources, registry, known)
     }
 
     /// Resolves a pipeline that is no file; `place` is what messages call it.
@@ -80,23 +80,19 @@ impl Pipeline {
     pub fn of_text(
         place: &str,
         text: &str,
-        stages: &'static [StageDef],
+        registry: &Registry,
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let document = document::of_text(place, text, &mut sources)?;
-        Self::of(document, sources, stages, known)
+        Self::of(document, sources, registry, known)
     }
 
     /// Makes the pipeline that loads one data set and does nothing else.
     ///
     /// # Errors
     /// Every problem with the data set.
-    pub fn of_dataset(
-        name: &str,
-        stages: &'static [StageDef],
-        known: &dyn KnownDatasets,
-    ) -> Result<Self, PipelineError> {
+    pub fn of_dataset(name: &str, registry: &Registry, known: &dyn KnownDatasets) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let source = sources.add("<command line>", Path::new("."), name);
         let span = Span { source, range: 0..name.len() };
@@ -105,19 +101,19 @@ impl Pipeline {
         let params = vec![(key(DATASET_PARAM), dataset)];
         let load = StageEntry { name: key(DATASET_STAGE), uses: key(DATASET_STAGE), inputs: Vec::new(), params };
         let file = PipelineFile { name: name.to_owned(), stages: vec![load], ..PipelineFile::default() };
-        Self::meant(file, Vec::new(), sources, stages, known)
+        Self::meant(file, Vec::new(), sources, registry, known)
     }
 
     fn of(
         document: Document,
         sources: Sources,
-        stages: &'static [StageDef],
+        registry: &Registry,
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
-        let file = file::read(&document.root, &mut problems);
+        let file = file::read(&document.root, registry, &mut problems);
         problems.finish(&sources)?;
-        let pipeline = Self::meant(file, document.forced, sources, stages, known)?;
+        let pipeline = Self::meant(file, document.forced, sources, registry, known)?;
         Ok(Self { profile: document.profile, profiles: document.profiles, ..pipeline })
     }
 
@@ -126,11 +122,11 @@ impl Pipeline {
         file: PipelineFile,
         forced: Vec<Setting>,
         mut sources: Sources,
-        stages: &'static [StageDef],
+        registry: &Registry,
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
-        let uses = wire(&file.stages, stages, &mut problems);
+        let uses = wire(&file.stages, registry, &mut problems);
         let sweep = Sweep::expand(file.sweep, &forced, &mut problems);
         let names = || file.stages.iter().map(|s| s.name.name.as_str());
         let axis_settings = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
@@ -170,8 +166,8 @@ impl Pipeline {
 }
 
 /// Finds every stage's definition, checks its wiring, and sorts inputs first.
-fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Problems) -> Vec<StageUse> {
-    let defs: Vec<Option<&'static StageDef>> = entries.iter().map(|e| find_def(e, stages, problems)).collect();
+fn wire(entries: &[StageEntry], registry: &Registry, problems: &mut Problems) -> Vec<StageUse> {
+    let defs: Vec<Option<&'static StageDef>> = entries.iter().map(|e| find_def(e, registry, problems)).collect();
     let mut graph = DiGraph::<usize, ()>::new();
     let nodes: Vec<_> = (0..entries.len()).map(|i| graph.add_node(i)).collect();
     let mut inputs: Vec<Vec<(Slot, Vec<usize>)>> = vec![Vec::new(); entries.len()];
@@ -209,7 +205,7 @@ fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Prob
                     problems.add(
                         &source.span,
                         message,
-                        Some(what_to_wire(slot, from_def, &source.name, entries, &defs, stages)),
+                        Some(what_to_wire(slot, from_def, &source.name, entries, &defs, registry)),
                     );
                 }
             }
@@ -227,7 +223,7 @@ fn wire(entries: &[StageEntry], stages: &'static [StageDef], problems: &mut Prob
                 let producers = producers(slot, entries, &defs);
                 let help = match producers.is_empty() {
                     false => format!("wire it to {}", list(producers.iter().copied())),
-                    true => format!("add a stage that produces `{}`: {}", slot.kind, makers(slot, stages)),
+                    true => format!("add a stage that produces `{}`: {}", slot.kind, makers(slot, registry)),
                 };
                 let message = format!("input `{}` of stage `{}` is not wired", slot.name, entry.name.name);
                 problems.add(&entry.name.span, message, Some(help));
@@ -264,10 +260,10 @@ fn order(inputs: &[Vec<(Slot, Vec<usize>)>]) -> Vec<usize> {
     order
 }
 
-fn find_def(entry: &StageEntry, stages: &'static [StageDef], problems: &mut Problems) -> Option<&'static StageDef> {
-    let def = stages.iter().find(|d| d.name == entry.uses.name);
+fn find_def(entry: &StageEntry, registry: &Registry, problems: &mut Problems) -> Option<&'static StageDef> {
+    let def = registry.stage(&entry.uses.name);
     if def.is_none() {
-        let names = stages.iter().map(|d| d.name);
+        let names = registry.stages().map(|d| d.name);
         let help = format!("{} (a name of your own needs `uses: <stage>`)", nearest_help(&entry.uses.name, names));
         problems.add(&entry.uses.span, format!("unknown stage `{}`", entry.uses.name), Some(help));
     }
@@ -279,8 +275,8 @@ fn producers<'e>(slot: &Slot, entries: &'e [StageEntry], defs: &[Option<&StageDe
     entries.iter().zip(defs).filter(of_kind).map(|(e, _)| e.name.name.as_str()).collect()
 }
 
-fn makers(slot: &Slot, stages: &'static [StageDef]) -> String {
-    list(stages.iter().filter(|d| d.output == slot.kind).map(|d| d.name))
+fn makers(slot: &Slot, registry: &Registry) -> String {
+    list(registry.stages().filter(|d| d.output == slot.kind).map(|d| d.name))
 }
 
 /// Says what would fit a slot: a stage that is there, or one to insert.
@@ -290,16 +286,16 @@ fn what_to_wire(
     from_name: &str,
     entries: &[StageEntry],
     defs: &[Option<&StageDef>],
-    stages: &'static [StageDef],
+    registry: &Registry,
 ) -> String {
     let there = producers(slot, entries, defs);
     if !there.is_empty() {
         return format!("wire `{}` to {}", slot.name, list(there.into_iter()));
     }
-    let between = stages.iter().find(|d| d.output == slot.kind && d.inputs.iter().any(|s| s.kind == from.output));
+    let between = registry.stages().find(|d| d.output == slot.kind && d.inputs.iter().any(|s| s.kind == from.output));
     match between {
         Some(stage) => format!("insert stage `{}` after `{from_name}`", stage.name),
-        None => format!("`{}` is produced by {}", slot.kind, makers(slot, stages)),
+        None => format!("`{}` is produced by {}", slot.kind, makers(slot, registry)),
     }
 }
 

@@ -4,7 +4,7 @@ use ppgnn_stages::contract::params::nearest_help;
 use serde_json::{Map, Value};
 
 use super::build::Builder;
-use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, Setting, Span, StageUse, holds};
+use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, Node, Setting, Span, StageUse, holds};
 
 impl<'b> Builder<'b> {
     /// Returns the parameters of a stage at a point, as written.
@@ -64,19 +64,35 @@ impl<'b> Builder<'b> {
         self.pipeline.datasets.known.get(&self.dataset(used, point)?).cloned()
     }
 
-    /// Finds where a parameter of a stage at a point was written, strongest place first.
-    pub(super) fn span_of(&self, used: &'b StageUse, point: &[usize], param: &str, name: bool) -> Span {
+    /// Finds where a parameter of a stage at a point was written, strongest place first. Inside of a mapping it is the
+    /// innermost place of the path that was written.
+    pub(super) fn span_of(&self, used: &'b StageUse, point: &[usize], path: &str, name: bool) -> Span {
+        let (param, inside) = path.split_once('.').map_or((path, None), |(param, inside)| (param, Some(inside)));
+        let place = |key: &Span, node: &Node| match inside {
+            Some(inside) => span_inside(node, inside, name),
+            None if name => key.clone(),
+            None => node.span.clone(),
+        };
         if let Some(setting) = self.settings(used, point).filter(|s| s.param == param).last() {
-            return if name { setting.span.clone() } else { setting.value.span.clone() };
+            return place(&setting.span, &setting.value);
         }
         let dataset = |p: &str| {
             let (key, set) = self.pipeline.datasets.get(&self.dataset(used, point)?)?;
             let entry = set.entries().iter().find(|(k, _)| k.name == p);
-            Some(entry.map_or_else(|| key.span.clone(), |(k, n)| if name { k.span.clone() } else { n.span.clone() }))
+            Some(entry.map_or_else(|| key.span.clone(), |(k, n)| place(&k.span, n)))
         };
         let own = used.params.iter().find(|(k, _)| k.name == param);
-        own.map(|(k, n)| if name { k.span.clone() } else { n.span.clone() })
-            .or_else(|| dataset(param))
-            .unwrap_or_else(|| used.name.span.clone())
+        own.map(|(k, n)| place(&k.span, n)).or_else(|| dataset(param)).unwrap_or_else(|| used.name.span.clone())
+    }
+}
+
+/// Follows a path of names into a mapping, as far as it was written.
+pub(super) fn span_inside(node: &Node, path: &str, name: bool) -> Span {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    match (node.entries().iter().find(|(k, _)| k.name == first), rest) {
+        (None, _) => node.span.clone(),
+        (Some((_, inner)), Some(rest)) => span_inside(inner, rest, name),
+        (Some((key, _)), None) if name => key.span.clone(),
+        (Some((_, inner)), None) => inner.span.clone(),
     }
 }

@@ -8,12 +8,15 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use ppgnn_stages::contract::device::Backend;
 use ppgnn_stages::contract::params::{self, Checked};
-use ppgnn_stages::contract::{Arity, StageDef};
+use ppgnn_stages::contract::profile::backend_of;
+use ppgnn_stages::contract::{Arity, Registry, StageDef};
 use serde_json::{Map, Value, json};
 
+use super::at_point::span_inside;
 use super::graph::{Absence, Edge, Node, NodeId, Output, Plan, key_inputs};
-use super::key::{ArtifactKey, KeyInputs, KeyVariant};
+use super::key::{ArtifactKey, KeyCrate, KeyInputs, KeyVariant};
 use super::name::NodeName;
 use super::{sharing, tables};
 use crate::pipeline::{
@@ -25,8 +28,8 @@ const RECORD: &str = "published";
 
 /// What a plan depends on beside the pipeline.
 pub struct Surroundings<'a> {
-    /// The stages there are.
-    pub stages: &'static [StageDef],
+    /// The stages and rows there are.
+    pub registry: &'a Registry,
     /// Precision, backend and instruction set.
     pub profile: String,
     /// The same for stages that compute on a device.
@@ -151,6 +154,7 @@ impl<'b> Builder<'b> {
         let used = &pipeline.stages[stage];
         let written = self.written(stage, point).ok_or(NoNode::Reported)?;
         let checked = self.checked(used, point, written).ok_or(NoNode::Reported)?;
+        self.check_device(used, point, &checked)?;
         let mut inputs = Vec::new();
         for slot in used.def.inputs {
             let wired = used.inputs.iter().find(|(s, _)| s.name == slot.name).map_or(&[][..], |(_, w)| w);
@@ -212,7 +216,9 @@ impl<'b> Builder<'b> {
         let ingredients = KeyInputs {
             stage: stage.name.to_owned(),
             version: stage.version,
-            variant: checked.variant().map(|(name, version)| KeyVariant { name: name.to_owned(), version }),
+            from: KeyCrate::of(stage.from),
+            variant: checked.variant().map(KeyVariant::of),
+            added: KeyVariant::added(checked.used()),
             params,
             inputs: key_inputs(&inputs, &self.nodes),
             profile: profile.clone(),
@@ -235,13 +241,14 @@ impl<'b> Builder<'b> {
 
     /// Checks data sets that no point uses: one that is broken should not wait for its first use to say so.
     fn check_unused_datasets(&mut self) {
-        let Some(load) = self.around.stages.iter().find(|d| d.name == DATASET_STAGE) else { return };
+        let Some(load) = self.around.registry.stage(DATASET_STAGE) else { return };
         for (key, dataset) in self.pipeline.datasets.all.iter().filter(|(k, _)| !self.used_datasets.contains(&k.name)) {
             let written = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
-            for problem in load.check(&written).err().into_iter().flatten() {
-                let entry = dataset.entries().iter().find(|(k, _)| k.name == problem.param);
-                let span = entry.map_or(&key.span, |(k, n)| if problem.about_name { &k.span } else { &n.span });
-                self.problems.add(span, format!("data set `{}`: {}", key.name, problem.message), problem.help);
+            for problem in load.check(self.around.registry, &written).err().into_iter().flatten() {
+                let known = dataset.entries().iter().any(|(k, _)| problem.param.split('.').next() == Some(&k.name));
+                let inside = || span_inside(dataset, &problem.param, problem.about_name);
+                let span = if known { inside() } else { key.span.clone() };
+                self.problems.add(&span, format!("data set `{}`: {}", key.name, problem.message), problem.help);
             }
         }
     }
@@ -250,23 +257,16 @@ impl<'b> Builder<'b> {
     pub(super) fn check(
         &self,
         def: &StageDef,
-        mut written: Map<String, Value>,
+        written: &Map<String, Value>,
         span_of: impl Fn(&str) -> Span,
     ) -> Result<Checked, Vec<params::Problem>> {
-        let checked = def.check(&written)?;
-        if checked.files().all(|(_, path)| path.is_absolute()) {
-            return Ok(checked);
-        }
-        let files = checked.map_files(|name, path| {
-            let path = self.pipeline.sources.folder(&span_of(name)).join(path);
-            Ok::<_, std::convert::Infallible>(path.display().to_string().into())
-        });
-        written.extend(files.unwrap_or_default());
-        def.check(&written)
+        let mut checked = def.check(self.around.registry, written)?;
+        checked.rebase(|name, path| self.pipeline.sources.folder(&span_of(name)).join(path));
+        Ok(checked)
     }
 
     fn checked(&mut self, used: &'b StageUse, point: &[usize], written: Map<String, Value>) -> Option<Checked> {
-        let found = match self.check(used.def, written, |name| self.span_of(used, point, name, false)) {
+        let found = match self.check(used.def, &written, |name| self.span_of(used, point, name, false)) {
             Ok(checked) => return Some(checked),
             Err(found) => found,
         };
@@ -277,14 +277,24 @@ impl<'b> Builder<'b> {
         None
     }
 
+    /// Refuses a row that cannot be computed on a GPU where the stage is to use one.
+    fn check_device(&mut self, used: &'b StageUse, point: &[usize], checked: &Checked) -> Result<(), NoNode> {
+        let on_gpu = used.def.on_device && backend_of(&self.around.device_profile) == Backend::Cuda;
+        let Some(row) = checked.variant().filter(|row| on_gpu && !row.gpu) else { return Ok(()) };
+        let span = self.span_of(used, point, used.def.choice.map_or("", |c| c.param), false);
+        let message = format!("stage `{}`: `{}` cannot be computed on a GPU", used.name.name, row.name);
+        self.problems.add(&span, message, Some("`--device cpu` computes it on the CPU".into()));
+        Err(NoNode::Reported)
+    }
+
     fn unwired(&mut self, used: &'b StageUse, point: &[usize], slot: &str, checked: &Checked) {
         let chooser = used.def.choice.map_or("", |c| c.param);
         let span = self.span_of(used, point, chooser, false);
-        let who = checked.variant().map_or(used.def.name, |(name, _)| name);
+        let who = checked.variant().map_or(used.def.name, |row| row.name);
         let message = format!("`{who}` needs input `{slot}`, which stage `{}` does not wire", used.name.name);
         let kind = used.def.inputs.iter().find(|s| s.name == slot).map(|s| s.kind);
         let there = self.pipeline.stages.iter().find(|s| Some(s.def.output) == kind);
-        let maker = self.around.stages.iter().find(|s| Some(s.output) == kind);
+        let maker = self.around.registry.stages().find(|s| Some(s.output) == kind);
         let help = match (there, maker) {
             (Some(stage), _) => format!("add `{slot}: {}` to the inputs of `{}`", stage.name.name, used.name.name),
             (None, Some(maker)) => format!("insert stage `{}` and wire it to `{slot}`", maker.name),

@@ -1,12 +1,15 @@
 //! Keys: what names a result before it exists.
 //!
-//! In a key: the key schema, stage name and version, the chosen row (model, format) and its version, parameters with
-//! defaults filled in, the keys of all inputs by slot, content digests in place of file paths, the numeric profile.
+//! In a key: the key schema, stage name and version, the chosen row (model, format) and its version, the crates of those
+//! that a program added, parameters with defaults filled in, the keys of all inputs by slot, content digests instead of
+//! file paths, the numeric profile.
 //! Not in a key: paths, thread count, verbosity, time, host, labels, comments, order and spelling of the YAML.
 
 use std::fmt;
 use std::str::FromStr;
 
+use ppgnn_stages::contract::params::Variant;
+use ppgnn_stages::contract::{Crate, Row};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -74,6 +77,35 @@ pub struct KeyInput {
     pub key: ArtifactKey,
 }
 
+/// The crate of a stage or row that a program added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyCrate {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl KeyCrate {
+    /// Returns what a key says of a crate; nothing of a built-in stage or row.
+    pub fn of(from: Crate) -> Option<Self> {
+        from.added().map(|c| Self { name: c.name.to_owned(), version: c.version.to_owned() })
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) {
+        // Nothing else in a key starts like this, so a crate cannot be taken for what follows it.
+        canon::write_text("crate", bytes);
+        canon::write_text(&self.name, bytes);
+        canon::write_text(&self.version, bytes);
+    }
+}
+
+impl fmt::Display for KeyCrate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
+
 /// The chosen row of a stage that chooses, such as a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyVariant {
@@ -81,6 +113,35 @@ pub struct KeyVariant {
     pub name: String,
     /// Its version.
     pub version: u32,
+    /// Its crate, if a program added it.
+    #[serde(rename = "crate", default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<KeyCrate>,
+}
+
+impl KeyVariant {
+    /// Returns what a key says of a row.
+    pub fn of(row: &Variant) -> Self {
+        Self { name: row.name.to_owned(), version: row.version, from: KeyCrate::of(row.from) }
+    }
+
+    /// Returns what a key says of rows that a stage uses all of: the version of the stage covers those that are built in.
+    pub(super) fn added(rows: &[&'static dyn Row]) -> Vec<Self> {
+        let variants = rows.iter().map(|row| row.variant());
+        variants.filter(|row| row.from.added().is_some()).map(Self::of).collect()
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) {
+        canon::write_text(&self.name, bytes);
+        bytes.extend_from_slice(&self.version.to_le_bytes());
+        self.from.iter().for_each(|from| from.write(bytes));
+    }
+}
+
+impl fmt::Display for KeyVariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} version {}", self.name, self.version)?;
+        self.from.as_ref().map_or(Ok(()), |from| write!(f, " of crate {from}"))
+    }
 }
 
 /// Everything that is in a key, readable. Stored in the manifest, so that `why` can compare.
@@ -90,8 +151,14 @@ pub struct KeyInputs {
     pub stage: String,
     /// Its version.
     pub version: u32,
+    /// Its crate, if a program added it.
+    #[serde(rename = "crate", default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<KeyCrate>,
     /// The chosen row, if the stage chooses.
     pub variant: Option<KeyVariant>,
+    /// Rows that a program added to the table that the stage uses all of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<KeyVariant>,
     /// Parameters with defaults filled in; a file stands as `{"blake3": …}`.
     pub params: Map<String, Value>,
     /// Inputs in slot order; the order inside a slot that takes many counts.
@@ -107,10 +174,8 @@ impl KeyInputs {
         canon::write_text(SCHEMA, &mut bytes);
         canon::write_text(&self.stage, &mut bytes);
         bytes.extend_from_slice(&self.version.to_le_bytes());
-        if let Some(variant) = &self.variant {
-            canon::write_text(&variant.name, &mut bytes);
-            bytes.extend_from_slice(&variant.version.to_le_bytes());
-        }
+        self.from.iter().for_each(|from| from.write(&mut bytes));
+        self.variant.iter().chain(&self.added).for_each(|row| row.write(&mut bytes));
         canon::write_map(&self.params, &mut bytes);
         for input in &self.inputs {
             canon::write_text(&input.slot, &mut bytes);
@@ -126,12 +191,22 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn mlp(version: u32, from: Option<KeyCrate>) -> KeyVariant {
+        KeyVariant { name: "mlp".into(), version, from }
+    }
+
+    fn some_crate(version: &str) -> Option<KeyCrate> {
+        Some(KeyCrate { name: "mine".into(), version: version.into() })
+    }
+
     fn inputs() -> KeyInputs {
         let upstream = ArtifactKey([7; 32]);
         KeyInputs {
             stage: "train".into(),
             version: 3,
-            variant: Some(KeyVariant { name: "mlp".into(), version: 1 }),
+            from: None,
+            variant: Some(mlp(1, None)),
+            added: vec![],
             params: json!({"lr": 0.01, "hidden": 64}).as_object().cloned().unwrap_or_default(),
             inputs: vec![KeyInput { slot: "graph".into(), key: upstream }],
             profile: "cpu".into(),
@@ -147,20 +222,27 @@ mod tests {
     #[test]
     fn each_ingredient_changed_alone_changes_the_key() {
         let base = inputs().key();
-        let changes: [fn(&mut KeyInputs); 8] = [
+        let changes: [fn(&mut KeyInputs); 13] = [
             |k| k.stage = "evd".into(),
             |k| k.version += 1,
+            |k| k.from = some_crate("1.0.0"),
+            |k| k.from = some_crate("1.0.1"),
             |k| k.variant = None,
-            |k| k.variant = Some(KeyVariant { name: "mlp".into(), version: 2 }),
+            |k| k.added.push(mlp(1, some_crate("1.0.0"))),
+            |k| k.variant = Some(mlp(2, None)),
+            |k| k.variant = Some(mlp(1, some_crate("1.0.0"))),
+            |k| k.variant = Some(mlp(1, some_crate("1.0.1"))),
             |k| drop(k.params.insert("lr".into(), json!(0.02))),
             |k| k.inputs[0].slot = "spectrum".into(),
             |k| k.inputs[0].key = ArtifactKey([8; 32]),
             |k| k.profile = "cuda".into(),
         ];
+        let mut seen = vec![base];
         for (i, change) in changes.into_iter().enumerate() {
             let mut changed = inputs();
             change(&mut changed);
-            assert_ne!(changed.key(), base, "change {i}");
+            assert!(!seen.contains(&changed.key()), "change {i}");
+            seen.push(changed.key());
         }
     }
 

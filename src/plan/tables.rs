@@ -11,10 +11,7 @@ use serde_json::{Map, Value, json};
 use super::build::{Builder, NoNode, Planned};
 use super::graph::{Edge, NodeId};
 use super::name::NodeName;
-use crate::pipeline::{Axis, Key, Span, TableEntry, holds};
-
-/// The stage that makes tables.
-const TABLE_STAGE: &str = "tabulate";
+use crate::pipeline::{Axis, Key, Span, TABLE_STAGE, TableEntry, holds};
 
 /// A row and a column.
 type Place = (Vec<usize>, Vec<usize>);
@@ -39,7 +36,7 @@ struct Content {
 
 /// Adds the node of a table and publishes it. `None` where a problem was reported.
 pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Planned>]) -> Option<()> {
-    let stage = builder.around.stages.iter().find(|d| d.name == TABLE_STAGE)?;
+    let stage = builder.around.registry.stage(TABLE_STAGE)?;
     let slot = stage.inputs.first()?;
     let layout = layout(builder, table, slot.kind)?;
     let content = content(builder, table, &layout, of_points)?;
@@ -129,7 +126,7 @@ fn merge_candidates(cells: &mut Cells) {
 }
 
 fn checked(builder: &mut Builder, table: &TableEntry, stage: &StageDef, params: Map<String, Value>) -> Option<Checked> {
-    let found = match builder.check(stage, params, |name| span_of(table, name)) {
+    let found = match builder.check(stage, &params, |name| span_of(table, name)) {
         Ok(checked) => return Some(checked),
         Err(found) => found,
     };

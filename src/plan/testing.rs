@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use ppgnn_stages::contract::params::{self, FilePath};
-use ppgnn_stages::contract::{Artifact, ArtifactError, Job, Kind, Slot, Stage, StageDef, StageError};
+use ppgnn_stages::contract::{Artifact, ArtifactError, Job, Kind, Registry, Slot, Stage, StageDef, StageError};
 use ppgnn_stages::tabulate::Tabulate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,12 +70,15 @@ pub(super) const CHAIN: &str = "stages: {load: {}, train: {inputs: {graph: load}
 /// Plans a pipeline of the toy stages. A file's digest is its path, and a path with `missing` in it has no file.
 pub(super) fn plan_with(text: &str, known: &dyn KnownDatasets) -> Result<Plan, PipelineError> {
     let text = format!("ppgnn: 1\nname: toy\n{text}\n");
-    let pipeline = Pipeline::of_text("toy.yaml", &text, STAGES, known)?;
+    // Tables show scores, of which there are the built-in ones.
+    let registry = Registry::of_stages(STAGES).with_rows(ppgnn_stages::kinds::SCORES);
+    let pipeline = Pipeline::of_text("toy.yaml", &text, &registry, known)?;
     let digest = |path: &Path| match path.display().to_string() {
         path if path.contains("missing") => Err(io::ErrorKind::NotFound.into()),
         path => Ok(path),
     };
-    let around = Surroundings { stages: STAGES, profile: "cpu".into(), device_profile: "cuda".into(), digest: &digest };
+    let (profile, device_profile) = ("cpu".into(), "cuda".into());
+    let around = Surroundings { registry: &registry, profile, device_profile, digest: &digest };
     build(&pipeline, &around)
 }
 

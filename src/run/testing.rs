@@ -22,7 +22,9 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
         let ingredients = KeyInputs {
             stage: def.name.into(),
             version: def.version,
+            from: None,
             variant: None,
+            added: Vec::new(),
             params,
             inputs: of_key,
             profile: "cpu".into(),
@@ -31,7 +33,7 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
             name: NodeName::new("node", [at.to_string()]),
             aliases: Vec::new(),
             stage: def,
-            params: def.check(written.as_object().unwrap()).unwrap(),
+            params: def.check(&ppgnn_stages::built_in(), written.as_object().unwrap()).unwrap(),
             inputs: of.iter().map(|i| Edge { slot: "of", node: NodeId(*i) }).collect(),
             key: ingredients.key(),
             ingredients,

@@ -153,9 +153,8 @@ impl Work<'_> {
             threads,
             device,
             progress: &progress,
-            cancel: &self.stop,
-            variant: &Value::Null,
             scratch: Some(pending.scratch()),
+            ..Job::alone(&self.stop)
         };
         let run = || pool.install(|| node.stage.run(&node.params, &job, pending.dir()));
         match catch_unwind(AssertUnwindSafe(run)) {

@@ -153,7 +153,9 @@ mod tests {
         let ingredients = KeyInputs {
             stage: "train".into(),
             version: 1,
+            from: None,
             variant: None,
+            added: vec![],
             params: params.as_object().cloned().unwrap(),
             inputs: vec![],
             profile: "cpu".into(),

@@ -17,7 +17,7 @@ use std::time::Instant;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use npyz::WriterBuilder;
-use ppgnn_stages::contract::Job;
+use ppgnn_stages::contract::{Chosen, Job};
 use ppgnn_stages::formats::FORMATS;
 use ppgnn_stages::math::random::Stream;
 use serde_json::{Value, json};
@@ -69,13 +69,14 @@ fn read(name: &str, folder: &Path) {
         }
     }
     params.as_object_mut().expect("an object").remove("format");
-    let format = FORMATS.iter().find(|f| f.variant.name == format).expect("a known format");
+    let row = FORMATS.iter().find(|f| f.variant.name == format).expect("a known format");
+    let format = Chosen { row, params: &params };
     let cancel = AtomicBool::new(false);
-    let job = Job { variant: &params, ..Job::alone(&cancel) };
+    let job = Job::alone(&cancel);
     let (mut best, mut edges) = (f64::INFINITY, 0);
     for _ in 0..3 {
         let begun = Instant::now();
-        edges = (format.read)(&job).expect("a graph").edges.len();
+        edges = format.read(&job).expect("a graph").edges.len();
         best = best.min(begun.elapsed().as_secs_f64());
     }
     println!("{name:<12} {:>10.1} {best:>10.2} {:>12} {edges:>10}", bytes as f64 / 1e6, peak());

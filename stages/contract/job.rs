@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::device::Device;
-use super::{Artifact, StageError};
+use super::{Artifact, Row, StageError};
 
 /// One input artifact: its key and the folder that holds it.
 #[derive(Clone, Debug)]
@@ -35,8 +35,10 @@ pub struct Job<'a> {
     pub progress: &'a dyn ProgressSink,
     /// Set when the stage should give up.
     pub cancel: &'a AtomicBool,
-    /// Parameters of the chosen row, filled in by [`StageDef::run`].
-    pub variant: &'a Value,
+    /// The row that the checked parameters chose, if the stage chooses; [`StageDef::run`](super::StageDef::run) hands it over.
+    pub chosen: Option<Chosen<'a, dyn Row>>,
+    /// The rows that the stage [uses](super::Stage::USES) all of.
+    pub used: &'a [&'static dyn Row],
     /// A folder for checkpoints of a stage that takes minutes; `None` where nothing is kept, such as in tests.
     ///
     /// It belongs to the key of the node, is there when the stage starts, and holds what earlier attempts left in it,
@@ -50,8 +52,23 @@ pub struct Job<'a> {
 impl<'a> Job<'a> {
     /// A job outside a run: one thread of the processor, no inputs, nobody to report to, nothing to go on from.
     pub fn alone(cancel: &'a AtomicBool) -> Self {
-        let (device, variant) = (Device::Cpu, &Value::Null);
-        Self { inputs: &[], threads: 1, device, progress: &Quiet, cancel, scratch: None, variant }
+        let device = Device::Cpu;
+        Self { inputs: &[], threads: 1, device, progress: &Quiet, cancel, scratch: None, chosen: None, used: &[] }
+    }
+
+    /// Returns the row of the stage's [choice](super::Choice), with its parameters.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] in a stage that does not choose from the table of `R`.
+    pub fn chosen<R: Row>(&self) -> Result<Chosen<'a, R>, StageError> {
+        let of_table = |chosen: Chosen<'a, dyn Row>| Some(Chosen { row: chosen.row.of_type()?, params: chosen.params });
+        let missing = || StageError::Unusable { what: "the stage has chosen no row of this table".into(), hint: None };
+        self.chosen.and_then(of_table).ok_or_else(missing)
+    }
+
+    /// Lists the rows that the stage [uses](super::Stage::USES) all of, built-in ones first.
+    pub fn used<R: Row>(&self) -> Vec<&'static R> {
+        self.used.iter().filter_map(|row| row.of_type()).collect()
     }
 
     /// Loads the artifact in a slot that takes one.
@@ -97,6 +114,22 @@ impl<'a> Job<'a> {
         if self.cancel.load(Ordering::Relaxed) { Err(StageError::Cancelled) } else { Ok(()) }
     }
 }
+
+/// A row that parameters chose, with the parameters of its own that were written beside it, checked.
+pub struct Chosen<'a, R: ?Sized + 'static> {
+    /// The row.
+    pub row: &'static R,
+    /// Its parameters, defaults filled in.
+    pub params: &'a Value,
+}
+
+impl<R: ?Sized> Clone for Chosen<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R: ?Sized> Copy for Chosen<'_, R> {}
 
 /// How far a stage has come.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

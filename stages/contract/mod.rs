@@ -58,9 +58,11 @@ mod error;
 mod job;
 pub mod params;
 pub mod profile;
+mod registry;
 mod stage;
 
 pub use artifact::{Artifact, Kind};
 pub use error::{ArtifactError, StageError};
-pub use job::{InputDir, Job, Progress, ProgressSink, Quiet};
-pub use stage::{Arity, Choice, Shared, Slot, Stage, StageDef};
+pub use job::{Chosen, InputDir, Job, Progress, ProgressSink, Quiet};
+pub use registry::{Crate, Refused, Registry, Row, RowsFn};
+pub use stage::{Arity, Choice, Shared, Slot, Stage, StageDef, Uses};

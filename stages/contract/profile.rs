@@ -29,6 +29,12 @@ pub fn numeric_profile_on(backend: Backend) -> String {
     format!("{backend}-f32-{}", *HOST)
 }
 
+/// Returns what computes in a numeric profile.
+pub fn backend_of(profile: &str) -> Backend {
+    let backend = profile.split('-').next();
+    if backend == Some(&Backend::Cuda.to_string()) { Backend::Cuda } else { Backend::Cpu }
+}
+
 fn platform() -> &'static str {
     if cfg!(target_env = "gnu") {
         "gnu"
@@ -109,5 +115,8 @@ mod tests {
         let profile = numeric_profile();
         assert!(profile.starts_with(&format!("cpu-f32-{}-", std::env::consts::ARCH)));
         assert_eq!(profile, numeric_profile());
+        for backend in [Backend::Cpu, Backend::Cuda] {
+            assert_eq!(backend_of(&numeric_profile_on(backend)), backend);
+        }
     }
 }

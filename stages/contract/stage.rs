@@ -1,11 +1,13 @@
 //! What a stage is, and the row that the engine sees of it.
 
+use std::borrow::Cow;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use serde_json::{Map, Value};
 
 use super::params::{self, Checked, Params, Problem, Variant};
-use super::{Artifact, Job, Kind, StageError};
+use super::{Artifact, Crate, Job, Kind, Registry, Row, RowsFn, StageError};
 
 /// One kind of computation a pipeline can contain.
 ///
@@ -17,20 +19,21 @@ pub trait Stage: 'static {
     const ABOUT: &'static str;
     /// Raised whenever the same inputs may produce different bytes.
     const VERSION: u32;
+    /// The crate it comes from; a program that adds a stage of its own must name it.
+    const CRATE: Crate = Crate::BUILT_IN;
     /// What the stage consumes.
     const INPUTS: &'static [Slot];
     /// The parameter that names a row of a table (a model, a format) whose own parameters stand beside it.
     const CHOICE: Option<Choice> = None;
+    /// The table that the stage uses all rows of.
+    const USES: Option<Uses> = None;
     /// The parameter whose smaller values ask for a slice of what a larger one gives.
     const SHARED: Option<Shared> = None;
-    /// Whether the stage computes on [`Job::device`]; its key then says on what. Others always use the processor.
+    /// Whether the stage computes on [`Job::device`]; its key then says on what. Others always use the CPU.
     const ON_DEVICE: bool = false;
     /// Files of the output that are published for people, each with an ending of its own: `table.md` of a node that is
     /// published as `main` is copied to `main.md`. Markdown is printed after a run as well.
     const PUBLISHES: &'static [&'static str] = &[];
-    /// Looks at what the parameters name (a file outside the store) before anything runs, so that a mistake in it is told
-    /// before hours of work that lead to this stage.
-    const PRECHECK: Option<fn(&Self::Params) -> Result<(), StageError>> = None;
     /// Parameters as written by a person.
     type Params: Params;
     /// What the stage produces.
@@ -41,7 +44,17 @@ pub trait Stage: 'static {
     /// # Errors
     /// Any [`StageError`]; nothing of a failed stage reaches the store.
     fn run(params: &Self::Params, job: &Job) -> Result<Self::Output, StageError>;
+
+    /// Looks at what the parameters name (a file outside the store) before anything runs, so that a mistake in it is told
+    /// before hours of work that lead to this stage. The job has no inputs yet.
+    ///
+    /// # Errors
+    /// What running the stage would report later.
+    fn precheck(_params: &Self::Params, _job: &Job) -> Result<(), StageError> {
+        Ok(())
+    }
 }
+
 /// How many artifacts a slot takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
@@ -84,8 +97,36 @@ impl Slot {
 pub struct Choice {
     /// Name of the parameter.
     pub param: &'static str,
-    /// The rows it chooses from.
-    pub rows: fn() -> Vec<Variant>,
+    /// Lists the rows it chooses from.
+    pub rows: RowsFn,
+}
+
+impl Choice {
+    /// A parameter that names one of the rows `R`; the stage takes it with [`Job::chosen`].
+    pub const fn of<R: Row>(param: &'static str) -> Self {
+        Self { param, rows: rows_of::<R> }
+    }
+}
+
+/// A table that a stage uses all rows of, such as the scores of `evaluate`. Added rows are in its keys; the stage takes the
+/// rows with [`Job::used`].
+#[derive(Clone, Copy)]
+pub struct Uses {
+    /// Lists the rows.
+    pub rows: RowsFn,
+    /// Completes the schema of the stage's parameters, where they name such rows.
+    pub schema: fn(&mut Value, &Registry),
+}
+
+impl Uses {
+    /// Uses the rows `R`.
+    pub const fn of<R: Row>(schema: fn(&mut Value, &Registry)) -> Self {
+        Self { rows: rows_of::<R>, schema }
+    }
+}
+
+fn rows_of<R: Row>(registry: &Registry) -> Vec<&'static dyn Row> {
+    registry.rows::<R>().map(|row| row as &dyn Row).collect()
 }
 
 /// Says that the result for a smaller value of a parameter is a slice of the result for a larger one.
@@ -110,12 +151,16 @@ pub struct StageDef {
     pub about: &'static str,
     /// Raised whenever the same inputs may produce different bytes.
     pub version: u32,
+    /// The crate it comes from.
+    pub from: Crate,
     /// What it consumes.
     pub inputs: &'static [Slot],
     /// What it produces.
     pub output: Kind,
     /// The table its choice parameter picks from, if it has one.
     pub choice: Option<Choice>,
+    /// The table it uses all rows of, if there is one.
+    pub uses: Option<Uses>,
     /// The parameter whose smaller values ask for a slice, if it has one.
     pub shared: Option<Shared>,
     /// Whether it computes on [`Job::device`].
@@ -135,9 +180,11 @@ impl StageDef {
             name: S::NAME,
             about: S::ABOUT,
             version: S::VERSION,
+            from: S::CRATE,
             inputs: S::INPUTS,
             output: S::Output::KIND,
             choice: S::CHOICE,
+            uses: S::USES,
             shared: S::SHARED,
             on_device: S::ON_DEVICE,
             publishes: S::PUBLISHES,
@@ -149,21 +196,34 @@ impl StageDef {
     }
 
     /// Returns the JSON Schema of the stage's own parameters (without those of its choice).
-    pub fn own_schema(&self) -> &'static Value {
-        (self.own_schema)()
+    pub fn own_schema(&self, registry: &Registry) -> Cow<'static, Value> {
+        let mut schema = Cow::Borrowed((self.own_schema)());
+        self.uses.iter().for_each(|uses| (uses.schema)(schema.to_mut(), registry));
+        schema
+    }
+
+    /// Returns the schemas of those of its own parameters that a person writes, by name; the planner fills in those that are
+    /// marked as `x-planned`.
+    pub fn written_by_hand(&self, registry: &Registry) -> Map<String, Value> {
+        let schema = self.own_schema(registry);
+        let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        properties.into_iter().filter(|(_, of)| of.get("x-planned").is_none()).collect()
     }
 
     /// Returns the rows of the stage's choice; empty if it has none.
-    pub fn variants(&self) -> Vec<Variant> {
-        self.choice.map(|c| (c.rows)()).unwrap_or_default()
+    pub fn variants(&self, registry: &Registry) -> Vec<&'static Variant> {
+        let rows = self.choice.map(|choice| (choice.rows)(registry)).unwrap_or_default();
+        rows.into_iter().map(Row::variant).collect()
     }
 
     /// Checks parameters as written: names, types, ranges, defaults. The only way to a [`Checked`].
     ///
     /// # Errors
     /// Every problem found, not only the first.
-    pub fn check(&self, written: &Map<String, Value>) -> Result<Checked, Vec<Problem>> {
-        params::check((self.own_schema)(), self.parse, self.choice, written)
+    pub fn check(&self, registry: &Registry, written: &Map<String, Value>) -> Result<Checked, Vec<Problem>> {
+        let choice = self.choice.map(|choice| (choice.param, (choice.rows)(registry)));
+        let used = self.uses.map(|uses| (uses.rows)(registry)).unwrap_or_default();
+        params::check(&self.own_schema(registry), self.parse, choice, used, written)
     }
 
     /// Looks at what the parameters name, before anything runs.
@@ -184,12 +244,13 @@ impl StageDef {
 }
 
 fn precheck<S: Stage>(checked: &Checked) -> Result<(), StageError> {
-    S::PRECHECK.map_or(Ok(()), |look| look(&checked.own()?))
+    let cancel = AtomicBool::new(false);
+    S::precheck(&checked.own()?, &Job { chosen: checked.chosen(), used: checked.used(), ..Job::alone(&cancel) })
 }
 
 fn run_and_save<S: Stage>(checked: &Checked, job: &Job, dir: &Path) -> Result<(), StageError> {
     let params: S::Params = checked.own()?;
-    let job = Job { variant: checked.variant_params(), ..*job };
+    let job = Job { chosen: checked.chosen(), used: checked.used(), ..*job };
     let output = S::run(&params, &job)?;
     job.check_cancelled()?;
     Ok(output.save(dir)?)

@@ -12,8 +12,10 @@ mod tables;
 pub(crate) mod testing;
 mod wiki_cs;
 
+use serde_json::Value;
+
 use crate::contract::params::{self, Params, Variant};
-use crate::contract::{Job, StageError};
+use crate::contract::{Chosen, Crate, Job, Row, StageError};
 use crate::kinds::Graph;
 
 /// A source of graphs: a file format or a generator.
@@ -24,6 +26,8 @@ pub trait Format: 'static {
     const ABOUT: &'static str;
     /// Raised whenever the same parameters and files may give a different graph.
     const VERSION: u32;
+    /// The crate it comes from; a program that adds a format of its own must name it.
+    const CRATE: Crate = Crate::BUILT_IN;
     /// Its own parameters, written beside `format`.
     type Params: Params;
 
@@ -39,22 +43,40 @@ pub trait Format: 'static {
 pub struct FormatDef {
     /// Name, sentence, version and parameters.
     pub variant: Variant,
-    /// Reads the graph that the checked parameters in [`Job::variant`] describe.
-    pub read: fn(&Job) -> Result<Graph, StageError>,
+    read: fn(&Value, &Job) -> Result<Graph, StageError>,
 }
 
 impl FormatDef {
     /// The row of `F`.
     pub const fn of<F: Format>() -> Self {
-        Self { variant: Variant::of::<F::Params>(F::NAME, F::ABOUT, F::VERSION, &[]), read: read::<F> }
+        Self { variant: Variant::of::<F::Params>(F::NAME, F::ABOUT, F::VERSION, F::CRATE), read: read::<F> }
     }
 }
 
-fn read<F: Format>(job: &Job) -> Result<Graph, StageError> {
-    F::read(&params::from_checked(job.variant)?, job)
+impl Row for FormatDef {
+    fn noun(&self) -> &'static str {
+        "format"
+    }
+    fn variant(&self) -> &Variant {
+        &self.variant
+    }
 }
 
-/// Every known format.
+impl Chosen<'_, FormatDef> {
+    /// Reads or makes the graph that the parameters describe.
+    ///
+    /// # Errors
+    /// What the format reports.
+    pub fn read(&self, job: &Job) -> Result<Graph, StageError> {
+        (self.row.read)(self.params, job)
+    }
+}
+
+fn read<F: Format>(params: &Value, job: &Job) -> Result<Graph, StageError> {
+    F::read(&params::from_checked(params)?, job)
+}
+
+/// Every built-in format.
 pub static FORMATS: &[FormatDef] = &[
     FormatDef::of::<csbm::Csbm>(),
     FormatDef::of::<geom_gcn::GeomGcn>(),

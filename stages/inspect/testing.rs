@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::contract::Job;
+use crate::contract::Chosen;
 use crate::formats::FORMATS;
 use crate::formats::testing::{real_data, with_job};
 use crate::kinds::{Features, Graph, Matrix};
@@ -18,7 +18,7 @@ pub(crate) fn geom_gcn(name: &str) -> Option<Graph> {
     let folder = real_data(name)?;
     let splits: Vec<_> = (0..10).map(|i| folder.join(format!("splits/{name}_split_0.6_0.2_{i}.npz"))).collect();
     let (edges, nodes) = (folder.join("out1_graph_edges.txt"), folder.join("out1_node_feature_label.txt"));
-    let variant = json!({"edges": edges, "nodes": nodes, "splits": splits, "layout": "dense", "features": null});
-    let format = FORMATS.iter().find(|f| f.variant.name == "geom-gcn").unwrap();
-    Some(with_job(|job| (format.read)(&Job { variant: &variant, ..*job })).unwrap())
+    let params = &json!({"edges": edges, "nodes": nodes, "splits": splits, "layout": "dense", "features": null});
+    let row = FORMATS.iter().find(|f| f.variant.name == "geom-gcn").unwrap();
+    Some(with_job(|job| Chosen { row, params }.read(job)).unwrap())
 }

@@ -3,24 +3,53 @@
 use std::path::Path;
 
 use polars::prelude::{Column, DataFrame};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use crate::contract::{Artifact, ArtifactError, Kind};
 use crate::kinds::files::{read_json, write_frame, write_json};
+use crate::kinds::splits::Part;
 
 /// Scores on the nodes of one part.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartScore {
-    /// Share of nodes whose largest logit is their class.
-    pub accuracy: f64,
-    /// Mean of the classes' F1 scores.
-    pub macro_f1: f64,
-    /// Mean cross-entropy.
-    pub loss: f64,
+    /// Names of scores and their values, in the order of the table of scores.
+    pub scores: Vec<(String, f64)>,
     /// Number of nodes.
     pub nodes: usize,
+}
+
+impl PartScore {
+    /// Returns a score by its name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.scores.iter().find(|(score, _)| score == name).map(|(_, value)| *value)
+    }
+}
+
+/// What the number of nodes is called among the scores.
+const NODES: &str = "nodes";
+
+impl Serialize for PartScore {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.scores.len() + 1))?;
+        for (name, value) in &self.scores {
+            map.serialize_entry(name, value)?;
+        }
+        map.serialize_entry(NODES, &self.nodes)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for PartScore {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let mut map: Map<String, Value> = Map::deserialize(deserializer)?;
+        let nodes = map.shift_remove(NODES).ok_or_else(|| D::Error::missing_field(NODES))?;
+        let nodes = usize::deserialize(nodes).map_err(D::Error::custom)?;
+        let number = |(name, value): (String, Value)| Ok((name, f64::deserialize(value).map_err(D::Error::custom)?));
+        Ok(Self { scores: map.into_iter().map(number).collect::<Result<_, _>>()?, nodes })
+    }
 }
 
 /// Scores of one split.
@@ -39,6 +68,18 @@ pub struct SplitScores {
     pub confusion: Vec<Vec<u32>>,
 }
 
+impl SplitScores {
+    /// Returns the scores of a part, if it is one that is scored.
+    pub fn part(&self, part: Part) -> Option<&PartScore> {
+        match part {
+            Part::None => None,
+            Part::Train => Some(&self.train),
+            Part::Val => Some(&self.val),
+            Part::Test => Some(&self.test),
+        }
+    }
+}
+
 /// Scores of one configuration, one entry a split.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
@@ -46,77 +87,24 @@ pub struct Metrics {
     pub splits: Vec<SplitScores>,
 }
 
-/// A number that a table can show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Accuracy on test nodes.
-    #[default]
-    TestAccuracy,
-    /// Macro-F1 on test nodes.
-    TestMacroF1,
-    /// Cross-entropy on test nodes.
-    TestLoss,
-    /// Accuracy on validation nodes.
-    ValAccuracy,
-    /// Macro-F1 on validation nodes.
-    ValMacroF1,
-    /// Cross-entropy on validation nodes.
-    ValLoss,
-    /// Accuracy on training nodes.
-    TrainAccuracy,
-    /// Macro-F1 on training nodes.
-    TrainMacroF1,
-    /// Cross-entropy on training nodes.
-    TrainLoss,
-}
-
-impl Metric {
-    /// Returns the value of the metric in a split.
-    pub fn of(self, s: &SplitScores) -> f64 {
-        match self {
-            Self::TestAccuracy => s.test.accuracy,
-            Self::TestMacroF1 => s.test.macro_f1,
-            Self::TestLoss => s.test.loss,
-            Self::ValAccuracy => s.val.accuracy,
-            Self::ValMacroF1 => s.val.macro_f1,
-            Self::ValLoss => s.val.loss,
-            Self::TrainAccuracy => s.train.accuracy,
-            Self::TrainMacroF1 => s.train.macro_f1,
-            Self::TrainLoss => s.train.loss,
-        }
-    }
-
-    /// Returns how many nodes the value in a split rests on.
-    pub fn nodes(self, s: &SplitScores) -> usize {
-        match self {
-            Self::TestAccuracy | Self::TestMacroF1 | Self::TestLoss => s.test.nodes,
-            Self::ValAccuracy | Self::ValMacroF1 | Self::ValLoss => s.val.nodes,
-            Self::TrainAccuracy | Self::TrainMacroF1 | Self::TrainLoss => s.train.nodes,
-        }
-    }
-
-    /// Returns whether it is a share, shown in percent, and better when larger; losses are neither.
-    pub fn is_share(self) -> bool {
-        !matches!(self, Self::TestLoss | Self::ValLoss | Self::TrainLoss)
-    }
-}
-
 impl Metrics {
     fn frame(&self) -> Result<DataFrame, polars::error::PolarsError> {
         let rows = || {
-            self.splits.iter().zip(0u32..).flat_map(|(s, i)| {
-                [("train", s.train), ("val", s.val), ("test", s.test)].map(|(p, score)| (i, p, score))
-            })
+            let parts =
+                |s| Part::SCORED.iter().filter_map(move |(part, name)| Some((*name, SplitScores::part(s, *part)?)));
+            self.splits.iter().zip(0u32..).flat_map(move |(s, i)| parts(s).map(move |(name, score)| (i, name, score)))
         };
-        DataFrame::new_infer_height(vec![
+        let names: Vec<&str> =
+            self.splits.first().into_iter().flat_map(|s| &s.test.scores).map(|(name, _)| name.as_str()).collect();
+        let mut columns = vec![
             Column::new("split".into(), rows().map(|r| r.0).collect::<Vec<_>>()),
             Column::new("part".into(), rows().map(|r| r.1).collect::<Vec<_>>()),
-            Column::new("accuracy".into(), rows().map(|r| r.2.accuracy).collect::<Vec<_>>()),
-            Column::new("macro-f1".into(), rows().map(|r| r.2.macro_f1).collect::<Vec<_>>()),
-            Column::new("loss".into(), rows().map(|r| r.2.loss).collect::<Vec<_>>()),
-            Column::new("nodes".into(), rows().map(|r| r.2.nodes as u64).collect::<Vec<_>>()),
-        ])
+        ];
+        columns.extend(names.into_iter().map(|name| {
+            Column::new(name.into(), rows().map(|r| r.2.get(name).unwrap_or(f64::NAN)).collect::<Vec<_>>())
+        }));
+        columns.push(Column::new(NODES.into(), rows().map(|r| r.2.nodes as u64).collect::<Vec<_>>()));
+        DataFrame::new_infer_height(columns)
     }
 }
 

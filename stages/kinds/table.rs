@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Artifact, ArtifactError, Kind};
 use crate::kinds::files::{read_json, write_json, write_text};
-use crate::kinds::metrics::Metric;
+use crate::kinds::metric::Metric;
+use crate::kinds::score::Scale;
 use crate::kinds::table_text::number;
 
 /// Which standard deviation a table shows.
@@ -127,6 +128,9 @@ pub struct Table {
     pub title: String,
     /// What it shows.
     pub metric: Metric,
+    /// How an added score is shown and compared; that of a built-in one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
     /// Which standard deviation it shows.
     pub std: Spread,
     /// Digits after the point.
@@ -151,12 +155,12 @@ impl Table {
     /// Sets every cell's mark.
     pub fn rank(&mut self) {
         for column in 0..self.columns.len() {
-            let (metric, digits) = (self.metric, self.digits);
+            let (scale, digits) = (self.scale(), self.digits);
             let in_column = || self.cells.iter().filter(move |c| c.column == column);
             // As shown, and better when larger.
             let worth = |c: &Cell| {
-                let shown: f64 = number(metric, digits, c.mean).parse().unwrap_or(f64::NAN);
-                if metric.is_share() { shown } else { -shown }
+                let shown: f64 = number(scale, digits, c.mean).parse().unwrap_or(f64::NAN);
+                scale.worth(shown)
             };
             let best = in_column().map(worth).fold(f64::NEG_INFINITY, f64::max);
             let second = in_column().map(worth).filter(|w| *w < best).fold(f64::NEG_INFINITY, f64::max);
@@ -171,6 +175,11 @@ impl Table {
                 };
             }
         }
+    }
+
+    /// Returns how its numbers are shown and compared.
+    pub fn scale(&self) -> Scale {
+        self.scale.unwrap_or_else(|| self.metric.scale(&[]))
     }
 
     /// Returns why the cell at a place could not be computed, if so.
@@ -236,7 +245,7 @@ pub(super) mod tests {
     #[test]
     fn a_smaller_loss_is_better_and_a_single_cell_is_not_marked() {
         let mut table = table(&[(0, 0, 0.7), (1, 0, 0.2), (2, 0, 0.9), (1, 1, 0.1)]);
-        table.metric = Metric::TestLoss;
+        table.metric = "test-loss".parse().unwrap();
         table.rank();
         assert_eq!(ranks(&table, 0), [Some(Rank::Second), Some(Rank::Best), None]);
         assert_eq!(ranks(&table, 1), [None]);
@@ -247,7 +256,7 @@ pub(super) mod tests {
     fn a_saved_table_is_read_back_whole() {
         let mut table = table(&[(0, 0, 0.1 + 0.2), (1, 1, 1.0 / 3.0)]);
         let candidates = vec![Candidate { label: "lr=0.1".into(), runs: vec!["k".into()], pick: 0.5 }];
-        table.cells[0].picked = Some(Picked { metric: Metric::ValLoss, chosen: 0, candidates });
+        table.cells[0].picked = Some(Picked { metric: "val-loss".parse().unwrap(), chosen: 0, candidates });
         let folder = tempfile::tempdir().unwrap();
         table.save(folder.path()).unwrap();
         assert_eq!(Table::load(folder.path()).unwrap(), table);

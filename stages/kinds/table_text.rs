@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::kinds::metrics::Metric;
+use crate::kinds::score::Scale;
 use crate::kinds::table::{Cell, Rank, Reference, Spread, Table};
 
 impl Table {
@@ -82,7 +82,7 @@ impl Table {
     pub fn csv(&self) -> String {
         let mut out = String::from("row,column,metric,mean,std,n,rank,reference-mean,reference-std,note\n");
         let label = |labels: &[String], at: usize| csv_text(labels.get(at).map_or("", String::as_str));
-        let metric = words(self.metric).join("-");
+        let metric = &self.metric;
         let plain = |number: Option<f64>| number.map_or(String::new(), |x| x.to_string());
         let published = |r: Option<&Reference>| {
             let r = r.cloned().unwrap_or_default();
@@ -116,16 +116,16 @@ impl Table {
     }
 
     fn shown(&self, cell: &Cell, between: &str) -> String {
-        let mean = number(self.metric, self.digits, cell.mean);
+        let mean = number(self.scale(), self.digits, cell.mean);
         match cell.std {
-            Some(std) => format!("{mean}{between}{}", number(self.metric, self.digits, std)),
+            Some(std) => format!("{mean}{between}{}", number(self.scale(), self.digits, std)),
             None => mean,
         }
     }
 
     /// A value published elsewhere, as it was printed.
     fn printed(&self, reference: &Reference, between: &str, escape: fn(&str) -> String) -> String {
-        let show = |x: f64| number(self.metric, self.digits, x);
+        let show = |x: f64| number(self.scale(), self.digits, x);
         let note = escape(&reference.note);
         match (reference.mean, reference.std) {
             (Some(mean), Some(std)) => format!("{}{note}{between}{}", show(mean), show(std)),
@@ -139,7 +139,7 @@ impl Table {
         let Some(reference) = &cell.reference else { return String::new() };
         let printed = self.printed(reference, between, escape);
         let Some(mean) = reference.mean else { return format!(" ({printed})") };
-        let difference = number(self.metric, self.digits, cell.mean - mean);
+        let difference = number(self.scale(), self.digits, cell.mean - mean);
         let signed = match difference.strip_prefix('-') {
             Some(size) if size.bytes().any(|b| (b'1'..=b'9').contains(&b)) => format!("{minus}{size}"),
             Some(size) => format!("+{size}"),
@@ -169,7 +169,7 @@ impl Table {
 
     /// States metric, unit, spread, number of values and the marks.
     fn caption(&self, percent: &str, plus_minus: &str, (bold, underlined): (&str, &str), far: &str) -> String {
-        let unit = if self.metric.is_share() { format!(" in {percent}") } else { String::new() };
+        let unit = if self.scale().percent { format!(" in {percent}") } else { String::new() };
         let spread = match self.std {
             Spread::Population => "population (n)",
             Spread::Sample => "sample (n - 1)",
@@ -180,12 +180,12 @@ impl Table {
             (Some(least), Some(most)) => format!("n = {least} to {most}"),
             _ => "n = 0".into(),
         };
-        let metric = words(self.metric).join(" ");
+        let metric = format!("{} {}", self.metric.part_name(), self.metric.score);
         let mut text =
             format!("{metric}{unit}: mean {plus_minus} {spread} standard deviation over splits, {n} a cell.");
         text[..1].make_ascii_uppercase();
         if self.cells.iter().any(|c| c.rank.is_some()) {
-            let better = if self.metric.is_share() { "larger" } else { "smaller" };
+            let better = if self.scale().larger_is_better { "larger" } else { "smaller" };
             let _ = write!(text, " Best in a column {bold}, second best {underlined} ({better} is better).");
         }
         if self.cells.iter().any(|c| c.reference.is_some()) {
@@ -203,23 +203,9 @@ impl Table {
     }
 }
 
-fn words(metric: Metric) -> [&'static str; 2] {
-    match metric {
-        Metric::TestAccuracy => ["test", "accuracy"],
-        Metric::TestMacroF1 => ["test", "macro-f1"],
-        Metric::TestLoss => ["test", "loss"],
-        Metric::ValAccuracy => ["val", "accuracy"],
-        Metric::ValMacroF1 => ["val", "macro-f1"],
-        Metric::ValLoss => ["val", "loss"],
-        Metric::TrainAccuracy => ["train", "accuracy"],
-        Metric::TrainMacroF1 => ["train", "macro-f1"],
-        Metric::TrainLoss => ["train", "loss"],
-    }
-}
-
 /// A value as tables show it.
-pub(super) fn number(metric: Metric, digits: usize, value: f64) -> String {
-    format!("{:.digits$}", if metric.is_share() { value * 100.0 } else { value })
+pub(super) fn number(scale: Scale, digits: usize, value: f64) -> String {
+    format!("{:.digits$}", if scale.percent { value * 100.0 } else { value })
 }
 
 /// One line of text, none of whose characters becomes markup.

@@ -41,7 +41,8 @@ pub struct Expect {
 
 /// Sizes of the parts of splits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "`split-sizes`: expected [train, val, test] or a list with one such a split")]
+#[serde(untagged)]
+#[schemars(extend("x-expected" = "[train, val, test] or a list with one such per split"))]
 pub enum SplitSizes {
     /// Every split has these.
     All([usize; 3]),
@@ -50,20 +51,15 @@ pub enum SplitSizes {
 }
 
 impl Expect {
-    /// Finds what no file can hold.
-    pub(super) fn check(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if let Some(share) = self.edge_homophily.filter(|share| !(0.0..=1.0).contains(share)) {
-            let message = format!("`edge-homophily`: expected a share between 0 and 1, found `{share}`");
-            problems.push(Problem::value("expect", message));
+    /// Finds what contradicts itself.
+    pub(super) fn check(&self) -> Result<(), Vec<Problem>> {
+        match (self.splits, &self.split_sizes) {
+            (Some(splits), Some(SplitSizes::Each(sizes))) if splits != sizes.len() => {
+                let message = format!("`expect.split-sizes` has {} entries, but `splits` is {splits}", sizes.len());
+                Err(vec![Problem::value("expect.split-sizes", message)])
+            }
+            _ => Ok(()),
         }
-        if let (Some(splits), Some(SplitSizes::Each(sizes))) = (self.splits, &self.split_sizes)
-            && splits != sizes.len()
-        {
-            let message = format!("`split-sizes` has {} entries, but `splits` is {splits}", sizes.len());
-            problems.push(Problem::value("expect", message));
-        }
-        problems
     }
 
     /// Lists every difference between a graph and what is expected, with both numbers.

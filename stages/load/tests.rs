@@ -4,13 +4,14 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::{Artifact, StageDef};
+use crate::formats::FORMATS;
 use crate::formats::testing::with_job;
 use crate::inspect::testing::graph;
 use crate::kinds::{Part, Splits};
 
 fn load(written: &Value) -> Graph {
     let stage = StageDef::of::<Load>();
-    let checked = stage.check(written.as_object().unwrap()).unwrap();
+    let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let cancel = AtomicBool::new(false);
     stage.run(&checked, &Job::alone(&cancel), folder.path()).unwrap();
@@ -25,7 +26,8 @@ fn the_format_names_the_reader_and_its_parameters_stand_beside_it() {
 
 #[test]
 fn an_unknown_format_is_told_the_nearest() {
-    let problems = StageDef::of::<Load>().check(json!({"format": "csmb"}).as_object().unwrap()).unwrap_err();
+    let problems =
+        StageDef::of::<Load>().check(&crate::built_in(), json!({"format": "csmb"}).as_object().unwrap()).unwrap_err();
     assert_eq!(problems[0].help.as_deref(), Some("did you mean `csbm`?"));
 }
 
@@ -41,7 +43,7 @@ fn formats_have_unique_names_and_a_sentence() {
 #[test]
 fn no_format_has_a_parameter_with_the_name_of_one_of_loads_own() {
     let names = |schema: &Value| schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let own = names(StageDef::of::<Load>().own_schema());
+    let own = names(&StageDef::of::<Load>().own_schema(&crate::built_in()));
     assert_eq!(own, ["format", "expect", "masks", "filter"]);
     for format in FORMATS {
         assert!(names(format.variant.schema()).iter().all(|name| !own.contains(name)), "{}", format.variant.name);
@@ -131,7 +133,7 @@ fn duplicates_are_taken_away_after_the_check() {
 fn a_generated_graph_is_checked_too_and_named_by_its_format() {
     let written = json!({"format": "csbm", "nodes": 60, "features": 3, "expect": {"nodes": 61}});
     let stage = StageDef::of::<Load>();
-    let checked = stage.check(written.as_object().unwrap()).unwrap();
+    let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let error = with_job(|job| stage.run(&checked, job, folder.path())).unwrap_err();
     assert_eq!(error.to_string(), "csbm: not what `expect` says: nodes 60, expected 61");
@@ -140,7 +142,8 @@ fn a_generated_graph_is_checked_too_and_named_by_its_format() {
 #[test]
 fn the_first_file_of_the_parameters_is_the_place() {
     let format = FORMATS.iter().find(|f| f.variant.name == "heterophilous-npz").unwrap();
-    assert_eq!(place(format, &json!({"path": "folder/graph.npz"})), "folder/graph.npz");
+    let chosen = Chosen { row: format, params: &json!({"path": "folder/graph.npz"}) };
+    assert_eq!(place(chosen), "folder/graph.npz");
 }
 
 #[test]
@@ -148,23 +151,24 @@ fn what_no_file_can_hold_is_refused_before_anything_runs() {
     let problems = |written: Value| {
         let mut all = json!({"format": "csbm"});
         all.as_object_mut().unwrap().extend(written.as_object().unwrap().clone());
-        let problems = StageDef::of::<Load>().check(all.as_object().unwrap()).unwrap_err();
+        let problems = StageDef::of::<Load>().check(&crate::built_in(), all.as_object().unwrap()).unwrap_err();
         problems.into_iter().map(|p| p.message).collect::<Vec<_>>()
     };
     let found = problems(json!({"masks": {"train": 0, "count": 100_001}, "expect": {"edge-homophily": 1.5}}));
     assert_eq!(
         found,
         [
-            "`edge-homophily`: expected a share between 0 and 1, found `1.5`",
-            "`train`: expected a whole number at least 1, found `0`",
-            "`count`: expected a whole number at least 1 and at most 100000, found `100001`",
+            "`masks.train`: expected a whole number at least 1, found `0`",
+            "`masks.count`: expected a whole number at least 1 and at most 100000, found `100001`",
+            "`expect.edge-homophily`: expected a number at least 0 and at most 1, found `1.5`",
         ]
     );
     let found = problems(json!({"expect": {"splits": 3, "split-sizes": [[1, 1, 1]]}}));
-    assert_eq!(found, ["`split-sizes` has 1 entries, but `splits` is 3"]);
+    assert_eq!(found, ["`expect.split-sizes` has 1 entries, but `splits` is 3"]);
     let found = problems(json!({"expect": {"split-sizes": [1, 2]}}));
-    assert_eq!(found, ["`split-sizes`: expected [train, val, test] or a list with one such a split"]);
-    assert!(problems(json!({"expect": {"node": 3}}))[0].contains("unknown field `node`"));
+    let wanted = "[train, val, test] or a list with one such per split";
+    assert_eq!(found, [format!("`expect.split-sizes`: expected {wanted}, found a list of 2")]);
+    assert_eq!(problems(json!({"expect": {"node": 3}})), ["unknown parameter `expect.node`"]);
     assert!(problems(json!({"filter": "duplicate"}))[0].contains("did you mean `duplicates`?"));
 }
 

@@ -5,6 +5,8 @@
 
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 
+use super::real::Real;
+
 /// Which divisor a standard deviation uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Divisor {
@@ -30,23 +32,32 @@ pub fn std(values: &[f64], divisor: Divisor) -> Option<f64> {
     Some((squares / n as f64).sqrt())
 }
 
-/// Returns the index of the largest value; ties go to the first, NaN is never chosen. 0 without values.
-pub fn argmax(values: &[f32]) -> usize {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (i, v) in values.iter().enumerate() {
-        if *v > best.1 {
-            best = (i, *v);
+/// Returns the place of the largest value; ties go to the first. 0 of nothing.
+pub fn argmax<T: PartialOrd>(values: &[T]) -> usize {
+    let mut top = 0;
+    for (i, value) in values.iter().enumerate() {
+        if *value > values[top] {
+            top = i;
         }
     }
-    best.0
+    top
 }
 
 /// Returns the cross-entropy of softmax(`logits`) against a class, or `None` if there is no such class.
-pub fn cross_entropy(logits: &[f32], class: usize) -> Option<f64> {
-    let own = f64::from(*logits.get(class)?);
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let largest = f64::from(largest);
-    let sum: f64 = logits.iter().map(|z| (f64::from(*z) - largest).exp()).sum();
+pub fn cross_entropy<T: Real>(logits: &[T], class: usize) -> Option<f64> {
+    let own = logits.get(class)?.widen();
+    let largest = logits[argmax(logits)].widen();
+    let sum: f64 = logits.iter().map(|z| (z.widen() - largest).exp()).sum();
+    Some(sum.ln() + largest - own)
+}
+
+/// Returns the same, and writes softmax(`logits`) to `shares`.
+pub fn cross_entropy_and_shares<T: Real>(logits: &[T], class: usize, shares: &mut [f64]) -> Option<f64> {
+    let own = logits.get(class)?.widen();
+    let largest = logits[argmax(logits)].widen();
+    shares.iter_mut().zip(logits).for_each(|(share, z)| *share = (z.widen() - largest).exp());
+    let sum: f64 = shares.iter().sum();
+    shares.iter_mut().for_each(|share| *share /= sum);
     Some(sum.ln() + largest - own)
 }
 
@@ -86,7 +97,7 @@ mod tests {
     #[test]
     fn ties_go_to_the_lowest_class() {
         assert_eq!(argmax(&[1.0, 3.0, 3.0]), 1);
-        assert_eq!(argmax(&[f32::NAN, -1.0]), 1);
+        assert_eq!(argmax(&[-1.0f32, f32::NAN, -0.5]), 2);
         assert_eq!(argmax(&[0.0, 0.0]), 0);
     }
 
@@ -94,9 +105,18 @@ mod tests {
     fn cross_entropy_of_huge_logits_is_finite() {
         // ln(1 + e⁻¹) from the definition; a naive softmax overflows at exp(1000).
         let expected = (-1f64).exp().ln_1p();
-        assert!((cross_entropy(&[1000.0, 999.0], 0).unwrap() - expected).abs() < 1e-12);
-        assert!((cross_entropy(&[0.0, 0.0, 0.0, 0.0], 2).unwrap() - 4f64.ln()).abs() < 1e-15);
-        assert_eq!(cross_entropy(&[0.0], 1), None);
+        assert!((cross_entropy(&[1000.0f32, 999.0], 0).unwrap() - expected).abs() < 1e-12);
+        assert!((cross_entropy(&[0.0f32, 0.0, 0.0, 0.0], 2).unwrap() - 4f64.ln()).abs() < 1e-15);
+        assert_eq!(cross_entropy(&[0.0f32], 1), None);
+    }
+
+    #[test]
+    fn shares_are_the_softmax_and_cost_no_bit_of_the_loss() {
+        let (logits, mut shares) = ([0.25f32, -3.0, 1.5], [0.0; 3]);
+        let loss = cross_entropy_and_shares(&logits, 2, &mut shares).unwrap();
+        assert_eq!(Some(loss), cross_entropy(&logits, 2));
+        assert!((shares[2] - (-loss).exp()).abs() < 1e-15);
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-15);
     }
 
     #[test]

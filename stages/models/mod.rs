@@ -37,7 +37,7 @@ pub use pp_gnn::PpGnn;
 pub use streams::{BatchStreams, Streams};
 pub use weights::{Changed, Named, Param, State, Weights};
 
-/// Every model, in the order that `ppgnn list` shows them.
+/// Every built-in model, in the order that `ppgnn list` shows them.
 pub static MODELS: &[ModelDef] = &[
     ModelDef::of::<Lr>(),
     ModelDef::of::<Mlp>(),
@@ -47,8 +47,3 @@ pub static MODELS: &[ModelDef] = &[
     ModelDef::of::<BernNet>(),
     ModelDef::of::<PpGnn>(),
 ];
-
-/// Returns the rows for a stage's [choice](crate::contract::Choice).
-pub fn variants() -> Vec<crate::contract::params::Variant> {
-    MODELS.iter().map(|m| m.variant).collect()
-}

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::ops::Sided;
 use super::{GraphView, Input, Pass, Weights};
-use crate::contract::StageError;
 use crate::contract::params::{self, Params, Variant};
+use crate::contract::{Chosen, Crate, Row, StageError};
 
 /// A network with its weights, for all lanes of a batch at once.
 ///
@@ -101,8 +101,12 @@ pub trait Build: Model + Sized + 'static {
     const ABOUT: &'static str;
     /// Raised whenever the same inputs may give other weights or logits.
     const VERSION: u32;
+    /// The crate it comes from; a program that adds a model of its own must name it.
+    const CRATE: Crate = Crate::BUILT_IN;
     /// The optional inputs of `train` that the model needs.
     const NEEDS: &'static [&'static str] = &[];
+    /// Whether every operation of the model can run on a GPU; the plan refuses a model that cannot where one is asked for.
+    const GPU: bool = true;
     /// The activations that [`Output::hidden`] has in every pass, by name.
     const HIDDEN: &'static [&'static str] = &[];
     /// Parameters as written by a person.
@@ -135,8 +139,10 @@ pub struct ModelDef {
 impl ModelDef {
     /// The row of `M`.
     pub const fn of<M: Build>() -> Self {
+        let mut variant = Variant::of::<M::Params>(M::NAME, M::ABOUT, M::VERSION, M::CRATE);
+        (variant.needs, variant.gpu) = (M::NEEDS, M::GPU);
         Self {
-            variant: Variant::of::<M::Params>(M::NAME, M::ABOUT, M::VERSION, M::NEEDS),
+            variant,
             hidden: M::HIDDEN,
             build: build_boxed::<M>,
             widest: |params, graph| Ok(M::widest(&params::from_checked(params)?, graph)),
@@ -162,6 +168,33 @@ impl ModelDef {
     /// Only if the parameters were not checked.
     pub fn widest(&self, params: &Value, graph: &GraphView) -> std::result::Result<usize, StageError> {
         (self.widest)(params, graph)
+    }
+}
+
+impl Row for ModelDef {
+    fn noun(&self) -> &'static str {
+        "model"
+    }
+    fn variant(&self) -> &Variant {
+        &self.variant
+    }
+}
+
+impl Chosen<'_, ModelDef> {
+    /// Builds the chosen model from its parameters.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] when the parameters do not fit the graph.
+    pub fn build(&self, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Box<dyn Model>, StageError> {
+        self.row.build(self.params, graph, weights)
+    }
+
+    /// Returns how many values the largest activation of one lane has.
+    ///
+    /// # Errors
+    /// Only if the parameters were not checked.
+    pub fn widest(&self, graph: &GraphView) -> std::result::Result<usize, StageError> {
+        self.row.widest(self.params, graph)
     }
 }
 

@@ -65,10 +65,10 @@ impl<'r> Batch<'r> {
     pub fn new(run: &'r Run<'r>, splits: &[usize]) -> Result<Self, StageError> {
         let mut streams = BatchStreams::new(run.params.seed, splits, run.data.device());
         let mut weights = Weights::new(streams.lanes(), run.data.dtype(), run.data.device().clone());
-        let model = run.model.build(run.job.variant, &run.data, &mut weights)?;
+        let model = run.model.build(&run.data, &mut weights)?;
         let weights = weights.into_named().into_iter();
         let weights = weights.map(|named| Weight { adam: named.rule().map(Adam::new), named, kept: None }).collect();
-        let hidden = run.model.hidden.iter().filter(|_| run.params.keep_hidden).map(|name| (*name, None)).collect();
+        let hidden = run.model.row.hidden.iter().filter(|_| run.params.keep_hidden).map(|name| (*name, None)).collect();
         let labels: Arc<[u32]> = run.labels.into();
         let targets = |part| Targets::new(labels.clone(), splits.iter().map(|s| run.splits.nodes(*s, part)).collect());
         let lane = |split: &usize| Lane {

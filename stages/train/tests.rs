@@ -11,11 +11,11 @@ use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::contract::{Artifact, InputDir, StageDef};
+use crate::contract::{Artifact, InputDir, Row, StageDef};
 use crate::kinds::{Epoch, Features, Matrix, Nodes, Operator, Spectrum};
 use crate::math::random::Stream;
 use crate::models::ops::Targets;
-use crate::models::testing;
+use crate::models::{MODELS, testing};
 
 fn params(model: &str) -> Params {
     let written = json!({"model": model, "epochs": 30, "lr": 0.05});
@@ -35,6 +35,11 @@ fn splits(count: usize) -> Splits {
     Splits { parts: (0..count).map(row).collect() }
 }
 
+fn chosen<'a>(model: &str, params: &'a Value) -> Option<Chosen<'a, dyn Row>> {
+    let row = MODELS.iter().find(|row| row.variant.name == model)?;
+    Some(Chosen { row, params })
+}
+
 type Graph = (Operator, Nodes, Spectrum);
 
 fn parts((operator, nodes, spectrum): &Graph) -> GraphParts<'_> {
@@ -50,7 +55,7 @@ fn train_on(
     threads: usize,
 ) -> Result<Trained, StageError> {
     let cancel = AtomicBool::new(false);
-    let job = Job { threads, variant, ..Job::alone(&cancel) };
+    let job = Job { threads, chosen: chosen(&params.model, variant), ..Job::alone(&cancel) };
     testing::with_threads(threads, || train(params, parts(graph), splits, &job))
 }
 
@@ -146,7 +151,7 @@ fn threads_change_no_byte_where_kernels_are_cut_into_tasks() {
     for (model, variant) in [("gpr-gnn", json!({"hidden": 128, "order": 2})), ("gcn", json!({"hidden": 40}))] {
         let with = |threads| {
             let cancel = AtomicBool::new(false);
-            let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
+            let job = Job { threads, chosen: chosen(model, &variant), ..Job::alone(&cancel) };
             let parts = GraphParts { operator: &operator, nodes: &nodes, spectrum: None, second_operator: None };
             let params = Params { epochs: 3, ..params(model) };
             testing::with_threads(threads, || train(&params, parts, &splits, &job)).unwrap()
@@ -180,7 +185,7 @@ fn words() -> (Operator, Nodes, Splits) {
 fn train_words(nodes: &Nodes, dropout: f64, threads: usize) -> Trained {
     let (operator, _, splits) = words();
     let (cancel, variant) = (AtomicBool::new(false), json!({"hidden": 16, "dropout": dropout}));
-    let job = Job { threads, variant: &variant, ..Job::alone(&cancel) };
+    let job = Job { threads, chosen: chosen("mlp", &variant), ..Job::alone(&cancel) };
     let parts = GraphParts { operator: &operator, nodes, spectrum: None, second_operator: None };
     let params = Params { epochs: 40, lr: 0.01, ..params("mlp") };
     testing::with_threads(threads, || train(&params, parts, &splits, &job)).unwrap()
@@ -288,7 +293,7 @@ fn a_class_without_training_nodes_and_a_split_without_test_nodes_are_allowed() {
 #[test]
 fn parameters_of_stage_and_model_stand_side_by_side() {
     let stage = StageDef::of::<Train>();
-    let check = |written: Value| stage.check(written.as_object().unwrap());
+    let check = |written: Value| stage.check(&crate::built_in(), written.as_object().unwrap());
     let checked = check(json!({"model": "pp-gnn", "bins": 3})).unwrap();
     assert_eq!(checked.needs(), ["spectrum"]);
     let all = checked.all();
@@ -334,7 +339,7 @@ fn the_stage_loads_its_inputs_and_saves_what_training_gives() {
         ["operator", "nodes", "splits", "spectrum"].map(|slot| InputDir { slot, key: String::new(), dir: dir(slot) });
     let stage = StageDef::of::<Train>();
     let written = json!({"model": "pp-gnn", "epochs": 30, "lr": 0.05, "bins": 2});
-    let checked = stage.check(written.as_object().unwrap()).unwrap();
+    let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
     let cancel = AtomicBool::new(false);
     let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
     stage.run(&checked, &job, &dir("out")).unwrap();

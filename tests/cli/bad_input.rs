@@ -79,12 +79,12 @@ fn a_file_that_changes_after_planning_is_refused() {
     let project = Project::new().file("f.yaml", text);
     let mut bytes = include_bytes!("../fixtures/graph.npz").to_vec();
     project.write("graph.npz", &bytes);
+    let registry = ppgnn_stages::built_in();
     let pipeline =
-        Pipeline::load(&project.path("f.yaml"), &Overrides::default(), ppgnn_stages::STAGES, &ppgnn::pipeline::Nothing)
-            .unwrap();
+        Pipeline::load(&project.path("f.yaml"), &Overrides::default(), &registry, &ppgnn::pipeline::Nothing).unwrap();
     let digests = FileDigests::default();
     let around = Surroundings {
-        stages: ppgnn_stages::STAGES,
+        registry: &registry,
         profile: "any".into(),
         device_profile: "any".into(),
         digest: &|p| digests.digest(p),

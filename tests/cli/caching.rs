@@ -128,15 +128,12 @@ fn keys_of_a_plan_are_pinned_across_the_pipeline() {
     // found again: raise the version of what changed, say so in the changelog, and write the golden file anew.
     use ppgnn::pipeline::{Overrides, Pipeline};
     let project = Project::tiny();
-    let pipeline = Pipeline::load(
-        &project.path("tiny.yaml"),
-        &Overrides::default(),
-        ppgnn_stages::STAGES,
-        &ppgnn::pipeline::Nothing,
-    )
-    .unwrap();
+    let registry = ppgnn_stages::built_in();
+    let pipeline =
+        Pipeline::load(&project.path("tiny.yaml"), &Overrides::default(), &registry, &ppgnn::pipeline::Nothing)
+            .unwrap();
     let around = ppgnn::plan::Surroundings {
-        stages: ppgnn_stages::STAGES,
+        registry: &registry,
         profile: "fixed".into(),
         device_profile: "fixed".into(),
         digest: &|_| Ok(String::new()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ppgnn::pipeline::{Nothing, Pipeline};
 use ppgnn::plan::{ArtifactKey, Plan, Surroundings, build};
 use ppgnn::run::{NodeState, demand};
-use ppgnn_stages::contract::{Artifact, Job, Shared, Slot, Stage, StageDef, StageError};
+use ppgnn_stages::contract::{Artifact, Job, Registry, Shared, Slot, Stage, StageDef, StageError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,9 +53,10 @@ static STAGES: &[StageDef] = &[StageDef::of::<Grow>(), StageDef::of::<Read>()];
 
 fn plan(stages: &str, axes: &str) -> Plan {
     let text = format!("{{ppgnn: 1, name: s, stages: {{{stages}}}, sweep: {{axes: {{{axes}}}}}}}");
-    let pipeline = Pipeline::of_text("s.yaml", &text, STAGES, &Nothing).unwrap();
+    let registry = Registry::of_stages(STAGES);
+    let pipeline = Pipeline::of_text("s.yaml", &text, &registry, &Nothing).unwrap();
     let around = Surroundings {
-        stages: STAGES,
+        registry: &registry,
         profile: "cpu".into(),
         device_profile: "cpu".into(),
         digest: &|_| Ok(String::new()),

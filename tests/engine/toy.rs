@@ -16,7 +16,9 @@ use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, NodeName, Plan};
 use ppgnn::run::{Event, EventSink, RunOptions, RunReport, execute};
 use ppgnn::store::Store;
 use ppgnn_stages::contract::checkpoint::Log;
-use ppgnn_stages::contract::{Artifact, ArtifactError, Job, Kind, Progress, Slot, Stage, StageDef, StageError};
+use ppgnn_stages::contract::{
+    Artifact, ArtifactError, Job, Kind, Progress, Registry, Slot, Stage, StageDef, StageError,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -322,7 +324,9 @@ impl World {
         let ingredients = KeyInputs {
             stage: stage.into(),
             version: def.version,
+            from: None,
             variant: None,
+            added: vec![],
             params: in_key,
             inputs,
             profile: "cpu".into(),
@@ -331,7 +335,7 @@ impl World {
             name,
             aliases: vec![],
             stage: def,
-            params: def.check(&params).unwrap(),
+            params: def.check(&Registry::of_stages(STAGES), &params).unwrap(),
             inputs: of.iter().map(|node| Edge { slot: "of", node: *node }).collect(),
             key: ingredients.key(),
             ingredients,

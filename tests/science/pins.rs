@@ -182,9 +182,11 @@ fn one_graph_is_the_same_in_every_format() {
 fn unpinned<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     // `load/ogb load@1 ogb@1`: the node, then the stage and its model or format with their versions.
     let pinned: BTreeSet<&str> = names.filter_map(|name| name.split_once(' ')).map(|(_, versions)| versions).collect();
+    let registry = ppgnn_stages::built_in();
     let rows = ppgnn_stages::STAGES.iter().flat_map(|stage| {
         let own = format!("{}@{}", stage.name, stage.version);
-        let rows: Vec<_> = stage.variants().iter().map(|v| format!("{own} {}@{}", v.name, v.version)).collect();
+        let rows: Vec<_> =
+            stage.variants(&registry).iter().map(|v| format!("{own} {}@{}", v.name, v.version)).collect();
         if rows.is_empty() { vec![own] } else { rows }
     });
     rows.filter(|row| !pinned.contains(row.as_str())).collect()
@@ -207,12 +209,13 @@ fn no_stage_model_or_format_is_without_a_pin() {
 #[test]
 fn every_row_has_a_name_a_sentence_and_parameters_that_survive_a_round_trip() {
     let is_name = |n: &str| n.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let registry = ppgnn_stages::built_in();
     let mut names = Vec::new();
     for stage in ppgnn_stages::STAGES {
         names.push(stage.name);
         assert!(is_name(stage.name) && !stage.about.is_empty() && !stage.about.ends_with('.'), "{}", stage.name);
-        let schemas = stage.variants().into_iter().map(|v| (v.name, v.about, v.schema()));
-        for (name, about, schema) in schemas.chain([(stage.name, stage.about, stage.own_schema())]) {
+        let schemas = stage.variants(&registry).into_iter().map(|v| (v.name, v.about, v.schema()));
+        for (name, about, schema) in schemas.chain([(stage.name, stage.about, &*stage.own_schema(&registry))]) {
             assert!(is_name(name) && !about.is_empty() && !about.ends_with('.'), "{name}");
             for (param, property) in schema["properties"].as_object().into_iter().flatten() {
                 assert!(is_name(param), "{name}.{param}");
@@ -225,10 +228,10 @@ fn every_row_has_a_name_a_sentence_and_parameters_that_survive_a_round_trip() {
     assert_eq!(names.len(), ppgnn_stages::STAGES.len());
     // Checked parameters, written out and checked again, are the same.
     let stage = |name: &str| ppgnn_stages::STAGES.iter().find(|s| s.name == name).unwrap();
-    for model in stage("train").variants() {
+    for model in stage("train").variants(&registry) {
         let written = serde_json::json!({"model": model.name});
-        let first = stage("train").check(written.as_object().unwrap()).unwrap();
-        let again = stage("train").check(first.all()).unwrap();
+        let first = stage("train").check(&registry, written.as_object().unwrap()).unwrap();
+        let again = stage("train").check(&registry, first.all()).unwrap();
         assert_eq!(first.all(), again.all(), "{}", model.name);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use ppgnn_stages::contract::Artifact;
+use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::inspect::{self, Bucket, Description, Warning};
 use ppgnn_stages::kinds::{Graph, Spectrum};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
+pub(super) fn run(args: &Args, shelf: &Shelf, registry: &Registry) -> Result<u8, Failure> {
     let manifest = match &args.file {
         Some(_) => None,
         None => shelf.named(std::slice::from_ref(&args.name))?.pop(),
@@ -48,14 +48,14 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
     if let Some(manifest) = &manifest {
         look_for(manifest, shelf)?;
     }
-    let plan = plan(args, shelf)?;
+    let plan = plan(args, shelf, registry)?;
     let store = args.store.look()?;
     let node = plan.iter().find(|(_, n)| n.stage.name == DATASET_STAGE).map(|(id, _)| id);
     let Some(node) = node else { return Err(Failure::usage("the pipeline has no stage `load`", None)) };
     let graph: Graph = Artifacts::new(&plan, args.store.look()?)?.get(node)?;
     let description = inspect::describe(&graph);
     let warnings = inspect::warnings(&graph, graph.masks.as_ref());
-    let spectra = spectra(&plan, node, &store);
+    let spectra = spectra(&plan, node, &store, registry);
     if shelf.json {
         let about = manifest.as_ref().map(|m| json!({"title": m.title, "licence": m.licence, "source": m.source}));
         print_json(&json!({
@@ -90,19 +90,19 @@ fn look_for(manifest: &Manifest, shelf: &Shelf) -> Result<(), Failure> {
 }
 
 /// A plan that loads the data set and does nothing else with it.
-fn plan(args: &Args, shelf: &Shelf) -> Result<Plan, Failure> {
+fn plan(args: &Args, shelf: &Shelf, registry: &Registry) -> Result<Plan, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
-    let around = surroundings(&digest, &DeviceWish::Cpu);
+    let around = surroundings(registry, &digest, &DeviceWish::Cpu);
     let known = DataFolder { catalogue: &shelf.catalogue, data_dir: &shelf.dir };
     let pipeline = match &args.file {
-        None => Pipeline::of_dataset(&args.name, ppgnn_stages::STAGES, &known)?,
+        None => Pipeline::of_dataset(&args.name, registry, &known)?,
         Some(file) => {
-            let plain = Pipeline::load(file, &Overrides::default(), ppgnn_stages::STAGES, &known)?;
+            let plain = Pipeline::load(file, &Overrides::default(), registry, &known)?;
             let stage = plain.stages.iter().find(|s| s.def.name == DATASET_STAGE).map(|s| s.name.name.clone());
             let set = stage.map(|stage| format!("{stage}.{DATASET_PARAM}={}", args.name)).into_iter().collect();
             let overrides = Overrides { profile: None, set };
-            let mut pipeline = Pipeline::load(file, &overrides, ppgnn_stages::STAGES, &known)?;
+            let mut pipeline = Pipeline::load(file, &overrides, registry, &known)?;
             pipeline.tables.clear();
             pipeline
         }
@@ -111,11 +111,11 @@ fn plan(args: &Args, shelf: &Shelf) -> Result<Plan, Failure> {
 }
 
 /// What is in the store about eigenpairs of the graph: facts of every decomposition, the most pairs first.
-fn spectra(plan: &Plan, load: NodeId, store: &Store) -> Vec<Value> {
+fn spectra(plan: &Plan, load: NodeId, store: &Store, registry: &Registry) -> Vec<Value> {
     let recall = Recall::new(store);
     let key = plan.node(load).key;
     let reads = |m: &crate::store::Manifest, key| m.ingredients.inputs.iter().any(|i| i.key == key);
-    let makers = |kind| ppgnn_stages::STAGES.iter().filter(move |d| d.output == kind).map(|d| d.name);
+    let makers = |kind| registry.stages().filter(move |d| d.output == kind).map(|d| d.name);
     let operators = makers(ppgnn_stages::kinds::Operator::KIND).flat_map(|stage| recall.of_stage(stage).to_vec());
     let operators: Vec<_> = operators.filter(|m| reads(m, key)).collect();
     let mut found: Vec<Value> = Vec::new();

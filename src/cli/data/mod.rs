@@ -9,6 +9,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
@@ -46,7 +47,7 @@ enum Command {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let catalogue = args.data.catalogue(None);
     let shelf = Shelf { catalogue, dir: args.data.data_dir.clone(), json: args.json };
     match &args.command {
@@ -54,7 +55,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Command::Fetch(args) => fetch::run(args, &shelf),
         Command::Import(args) => import::run(args, &shelf),
         Command::Verify(args) => verify::run(args, &shelf),
-        Command::Describe(args) => describe::run(args, &shelf),
+        Command::Describe(args) => describe::run(args, &shelf, registry),
     }
 }
 

@@ -23,7 +23,7 @@ fn expand_with(sweep: &str, set: &[(&str, &str)]) -> (Sweep, Vec<String>) {
             Setting { stage: stage.into(), param: param.into(), span: Default::default(), value }
         })
         .collect();
-    let file = file::read(&document.root, &mut problems);
+    let file = file::read(&document.root, &ppgnn_stages::built_in(), &mut problems);
     let sweep = Sweep::expand(file.sweep, &forced, &mut problems);
     let found = problems.into_error(&sources).problems;
     (sweep, found.into_iter().map(|p| format!("{} ({})", p.message, p.help.unwrap_or_default())).collect())

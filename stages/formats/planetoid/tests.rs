@@ -173,7 +173,7 @@ fn every_file_counts_and_what_is_left_out_does_not() {
     let mut written = serde_json::json!({"format": "planetoid", "tx": "a", "allx": "b", "ty": "c", "ally": "d",
         "graph": "e", "test-index": "f", "splits": ["g", "h"]});
     let files = |written: &serde_json::Value| {
-        let checked = stage.check(written.as_object().unwrap()).unwrap();
+        let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
         let mut files: Vec<_> = checked.files().map(|(_, path)| path.display().to_string()).collect();
         files.sort_unstable();
         files.concat()

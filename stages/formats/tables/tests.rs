@@ -188,7 +188,7 @@ fn check(more: &Value) -> Result<(), String> {
     let mut written: Map<String, Value> = Map::new();
     written.extend(json!({"format": "tables", "edges": "e.csv", "nodes": "n.csv"}).as_object().unwrap().clone());
     written.extend(more.as_object().unwrap().clone());
-    let checked = StageDef::of::<Load>().check(&written);
+    let checked = StageDef::of::<Load>().check(&crate::built_in(), &written);
     checked.map(|_| ()).map_err(|problems| problems[0].message.clone())
 }
 

@@ -29,7 +29,7 @@ fn graphs(model: &str) -> [Graph; 2] {
 /// Trains groups of splits as batches.
 fn in_groups(p: &Params, variant: &Value, graph: &Graph, groups: &[&[usize]]) -> Vec<TrainedSplit> {
     let cancel = AtomicBool::new(false);
-    let (job, splits) = (Job { variant, ..Job::alone(&cancel) }, splits(SPLITS));
+    let (job, splits) = (Job { chosen: chosen(&p.model, variant), ..Job::alone(&cancel) }, splits(SPLITS));
     let run = Run::new(p, parts(graph), &splits, &job).unwrap();
     let mut all: Vec<_> = groups.iter().flat_map(|g| Batch::new(&run, g).and_then(Batch::train).unwrap()).collect();
     all.sort_by_key(|(split, _)| *split);
@@ -112,7 +112,8 @@ fn a_batch_is_cut_where_the_model_says_that_its_activations_are_large() {
         ("pp-gnn", json!({"hidden": 1000, "order": 5000}), 1000),
         ("pp-gnn", json!({"hidden": 1000, "linear": true}), 2),
     ] {
-        let (job, splits, params) = (Job { variant: &variant, ..Job::alone(&cancel) }, splits(2), params(model));
+        let job = Job { chosen: chosen(model, &variant), ..Job::alone(&cancel) };
+        let (splits, params) = (splits(2), params(model));
         let run = Run::new(&params, parts(&graph), &splits, &job).unwrap();
         let expected = ACTIVATIONS / (testing::NODES * widest * 4);
         assert_eq!(run.largest_batch().unwrap(), expected.max(1), "{model} {variant}");

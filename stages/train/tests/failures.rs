@@ -17,7 +17,7 @@ fn run_changed(
     let Features::Dense(features) = &mut nodes.features else { panic!("dense features") };
     change(&mut features.data);
     let (notes, variant) = (Notes::default(), json!({"dropout": 0.0}));
-    let job = Job { threads, variant: &variant, progress: &notes, ..Job::alone(&notes.cancel) };
+    let job = Job { threads, chosen: chosen(&params.model, &variant), progress: &notes, ..Job::alone(&notes.cancel) };
     let graph = (operator, nodes, spectrum);
     let result = testing::with_threads(threads, || train(params, parts(&graph), splits, &job));
     assert!(notes.seen.into_inner().unwrap().iter().all(|p| p.done <= p.total), "no more is done than there is");
@@ -87,7 +87,7 @@ impl ProgressSink for Notes {
 
 fn run_noted(params: &Params, notes: &Notes, threads: usize) -> Result<Trained, StageError> {
     let (graph, splits, variant) = (testing::artifacts(), splits(3), json!({}));
-    let job = Job { progress: notes, threads, variant: &variant, ..Job::alone(&notes.cancel) };
+    let job = Job { progress: notes, threads, chosen: chosen(&params.model, &variant), ..Job::alone(&notes.cancel) };
     testing::with_threads(threads, || train(params, parts(&graph), &splits, &job))
 }
 

@@ -44,7 +44,7 @@ fn a_model_without_activations_to_keep_says_so() {
 #[test]
 fn asking_for_nothing_leaves_the_parameters_as_they_were() {
     let all = |written: Value| {
-        let checked = StageDef::of::<Train>().check(written.as_object().unwrap()).unwrap();
+        let checked = StageDef::of::<Train>().check(&crate::built_in(), written.as_object().unwrap()).unwrap();
         checked.all().contains_key("keep-hidden")
     };
     assert!(!all(json!({"model": "gcn"})) && !all(json!({"model": "gcn", "keep-hidden": false})));
@@ -54,9 +54,9 @@ fn asking_for_nothing_leaves_the_parameters_as_they_were() {
 #[test]
 fn what_a_model_changes_itself_is_stored_as_it_was_at_the_kept_epoch() {
     let (graph, cancel, variant, splits) = (testing::artifacts(), AtomicBool::new(false), json!({}), splits(4));
-    let job = Job { variant: &variant, ..Job::alone(&cancel) };
-    let params = Params { keep_hidden: true, window: 3, lr: 0.3, ..keeping("gcn") };
-    let run = Run { model: &ROW, ..Run::new(&params, parts(&graph), &splits, &job).unwrap() };
+    let job = Job { chosen: Some(Chosen { row: &ROW, params: &variant }), ..Job::alone(&cancel) };
+    let params = Params { keep_hidden: true, window: 3, lr: 0.3, ..keeping("centred") };
+    let run = Run::new(&params, parts(&graph), &splits, &job).unwrap();
     let finished = Batch::new(&run, &[0, 1, 2, 3]).unwrap().train().unwrap();
     let mut means = Vec::new();
     for (_, split) in finished {

@@ -1,0 +1,316 @@
+//! Checks values against the schema that their declaration gives, down into mappings and lists, and reports every problem.
+
+use serde_json::{Map, Value};
+
+use super::super::Row;
+use super::words::words;
+use super::{Bytes, Checked, Problem, Variant, describe, expectation, list, nearest, nearest_help};
+
+type Parse = fn(Map<String, Value>) -> Result<Value, Vec<Problem>>;
+
+/// Checks a stage's parameters, those of its chosen row among them. `choice` is the parameter that chooses and the rows,
+/// `used` the rows that the stage uses all of.
+pub(in crate::contract) fn check(
+    own_schema: &Value,
+    own_parse: Parse,
+    choice: Option<(&'static str, Vec<&'static dyn Row>)>,
+    used: Vec<&'static dyn Row>,
+    written: &Map<String, Value>,
+) -> Result<Checked, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let (chooser, rows) = choice.map_or((None, Vec::new()), |(param, rows)| (Some(param), rows));
+    let row = chooser.and_then(|param| chosen(param, &rows, own_schema, written, &mut problems));
+    let row_schema = row.map(|r| r.variant().schema());
+    let mut own = Map::new();
+    let mut of_row = Map::new();
+    for (name, value) in written {
+        if row.is_none() && chooser.is_some_and(|param| param == name) {
+            continue;
+        }
+        let (schema, part) = match (property(own_schema, name), row_schema.and_then(|s| property(s, name))) {
+            (Some(schema), _) => (schema, &mut own),
+            (None, Some(schema)) => (schema, &mut of_row),
+            (None, None) => {
+                // Without a known row nobody can say whether the name belongs to it.
+                if row.is_some() || chooser.is_none() {
+                    problems.push(unknown(name, own_schema, row, &rows));
+                }
+                continue;
+            }
+        };
+        match conform(schema, value) {
+            Ok(value) => {
+                part.insert(name.clone(), value);
+            }
+            Err(flaws) => problems.extend(flaws.into_iter().map(|flaw| flaw.inside(name).problem())),
+        }
+    }
+    for (schema, part) in [(Some(own_schema), &own), (row_schema, &of_row)] {
+        // What is wrong with the choice itself was said above.
+        let others = schema.into_iter().flat_map(|s| missing(s, part)).map(Flaw::problem);
+        problems.extend(others.filter(|p| chooser.is_none_or(|param| param != p.param)));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut files = file_params(own_schema);
+    let own = own_parse(own)?;
+    let mut all = own.as_object().cloned().unwrap_or_default();
+    let mut chosen = None;
+    if let Some(row) = row {
+        files.extend(file_params(row.variant().schema()));
+        let params = (row.variant().parse)(of_row)?;
+        all.extend(params.as_object().cloned().unwrap_or_default());
+        chosen = Some((row, params));
+    }
+    files.retain(|f| all.get(f).is_some_and(|v| v.is_string() || v.is_array()));
+    Ok(Checked { own, chosen, used, all, files })
+}
+
+/// Finds the row that the choice parameter names, or its default.
+fn chosen(
+    param: &'static str,
+    rows: &[&'static dyn Row],
+    own_schema: &Value,
+    written: &Map<String, Value>,
+    problems: &mut Vec<Problem>,
+) -> Option<&'static dyn Row> {
+    let known = || rows.iter().map(|r| r.variant().name);
+    let problem = match written.get(param).or_else(|| property(own_schema, param)?.get("default")) {
+        None => {
+            Problem::value(param, format!("missing parameter `{param}`")).with_help(format!("one of {}", list(known())))
+        }
+        Some(Value::String(name)) => match rows.iter().find(|r| r.variant().name == name) {
+            Some(row) => return Some(*row),
+            None => Problem::value(param, format!("unknown {param} `{name}`")).with_help(nearest_help(name, known())),
+        },
+        Some(other) => Problem::value(param, format!("expected the name of a {param}, found {}", describe(other)))
+            .with_help(format!("one of {}", list(known()))),
+    };
+    problems.push(problem);
+    None
+}
+
+fn unknown(name: &str, own_schema: &Value, row: Option<&dyn Row>, rows: &[&dyn Row]) -> Problem {
+    let variants = rows.iter().map(|r| r.variant());
+    let owners: Vec<_> = variants.filter(|v| property(v.schema(), name).is_some()).map(|v| v.name).collect();
+    let row = row.map(Row::variant);
+    if let (Some(row), false) = (row, owners.is_empty()) {
+        return Problem::name(name, format!("`{}` has no parameter `{name}`", row.name)).with_help(format!(
+            "`{name}` belongs to {}; in a sweep, set it under `when` for those points only",
+            list(owners.into_iter())
+        ));
+    }
+    let row_schema = row.map(Variant::schema);
+    let known: Vec<&str> = names(own_schema).chain(row_schema.into_iter().flat_map(names)).collect();
+    Problem::name(name, format!("unknown parameter `{name}`")).with_help(nearest_help(name, known.iter().copied()))
+}
+
+/// What a value lacks or has too much of, at a path inside of it.
+struct Flaw {
+    /// Names of mappings, the outermost first, and of the value itself.
+    path: Vec<String>,
+    what: What,
+}
+
+enum What {
+    /// The value does not fit.
+    Value(String),
+    /// Nobody knows the name; the help says what is meant.
+    Unknown(String),
+    /// The name is needed; the help says what for.
+    Missing(String),
+}
+
+impl Flaw {
+    fn value(message: String) -> Vec<Self> {
+        vec![Self { path: Vec::new(), what: What::Value(message) }]
+    }
+
+    fn named(name: &str, what: What) -> Self {
+        Self { path: vec![name.to_owned()], what }
+    }
+
+    /// The flaw as seen from the mapping that has its value under `name`.
+    fn inside(mut self, name: &str) -> Self {
+        self.path.insert(0, name.to_owned());
+        self
+    }
+
+    /// The flaw as seen from the list that has its value as an entry. Entries have no names to point at.
+    fn of_entry(self, at: usize) -> Self {
+        Self { path: Vec::new(), what: What::Value(format!("entry {}: {}", at + 1, self.message())) }
+    }
+
+    fn message(&self) -> String {
+        let path = self.path.join(".");
+        match &self.what {
+            What::Value(message) if path.is_empty() => message.clone(),
+            What::Value(message) => format!("`{path}`: {message}"),
+            What::Unknown(_) => format!("unknown parameter `{path}`"),
+            What::Missing(_) => format!("missing parameter `{path}`"),
+        }
+    }
+
+    fn problem(self) -> Problem {
+        let (path, message) = (self.path.join("."), self.message());
+        match self.what {
+            What::Value(_) => Problem::value(path, message),
+            What::Unknown(help) | What::Missing(help) => Problem::name(path, message).with_help(help),
+        }
+    }
+}
+
+fn missing<'s>(schema: &'s Value, part: &Map<String, Value>) -> impl Iterator<Item = Flaw> + use<'s> {
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let absent: Vec<_> = required.filter(|name| !part.contains_key(*name)).collect();
+    absent.into_iter().map(move |name| {
+        let about = property(schema, name).and_then(|p| p.get("description")).and_then(Value::as_str).unwrap_or("");
+        Flaw::named(name, What::Missing(format!("{name}: {about}")))
+    })
+}
+
+fn property<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
+    schema.get("properties")?.get(name)
+}
+
+fn names(schema: &Value) -> impl Iterator<Item = &str> + Clone {
+    schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|p| p.keys().map(String::as_str))
+}
+
+/// Returns the names of the parameters that are files, in the schema's order.
+pub(crate) fn file_params(schema: &Value) -> Vec<String> {
+    names(schema).filter(|name| property(schema, name).is_some_and(is_file)).map(str::to_owned).collect()
+}
+
+/// A file parameter or a list of files, alone or as one of the shapes of an optional parameter.
+fn is_file(schema: &Value) -> bool {
+    let own = |s: &Value| s.get("x-file").is_some() || s.get("items").is_some_and(|i| i.get("x-file").is_some());
+    own(schema) || shapes(schema).iter().any(|s| own(s))
+}
+
+pub(super) fn shapes(schema: &Value) -> Vec<&Value> {
+    ["oneOf", "anyOf"].iter().filter_map(|k| schema.get(*k)?.as_array()).flatten().collect()
+}
+
+/// Returns `value` as the schema wants it (`1e2` is a fine integer), or everything that is wrong with it.
+fn conform(schema: &Value, value: &Value) -> Result<Value, Vec<Flaw>> {
+    let wanted = || Flaw::value(format!("expected {}, found {}", expectation(schema), describe(value)));
+    if let Some(constant) = schema.get("const") {
+        return if constant == value { Ok(value.clone()) } else { Err(wanted()) };
+    }
+    if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
+        return if allowed.contains(value) { Ok(value.clone()) } else { Err(misspelt(schema, value)) };
+    }
+    let shapes = shapes(schema);
+    if !shapes.is_empty() {
+        return conform_to_one(schema, &shapes, value);
+    }
+    let types: Vec<&str> = match schema.get("type") {
+        Some(Value::String(one)) => vec![one],
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+        _ => return Ok(value.clone()),
+    };
+    let value = types.iter().find_map(|t| as_type(t, value)).ok_or_else(wanted)?;
+    match value {
+        Value::Number(n) if !in_range(schema, n.as_f64().unwrap_or(f64::NAN)) => Err(wanted()),
+        Value::String(text) if schema.get("x-bytes").is_some() => {
+            text.parse::<Bytes>().map(|_| Value::String(text)).map_err(Flaw::value)
+        }
+        Value::Array(items) => conform_entries(schema, items),
+        Value::Object(fields) => conform_fields(schema, &fields),
+        other => Ok(other),
+    }
+}
+
+/// A value that may have one of several shapes. What is wrong inside of a mapping is said if only one shape is a mapping.
+fn conform_to_one(schema: &Value, shapes: &[&Value], value: &Value) -> Result<Value, Vec<Flaw>> {
+    let (fitting, mut flawed): (Vec<_>, Vec<_>) = shapes.iter().map(|s| conform(s, value)).partition(Result::is_ok);
+    if let Some(fits) = fitting.into_iter().next() {
+        return fits;
+    }
+    let mut mappings = (0..shapes.len()).filter(|s| value.is_object() && shapes[*s].get("properties").is_some());
+    match (mappings.next(), mappings.next()) {
+        (Some(only), None) => flawed.swap_remove(only),
+        _ => Err(misspelt(schema, value)),
+    }
+}
+
+fn conform_entries(schema: &Value, items: Vec<Value>) -> Result<Value, Vec<Flaw>> {
+    let bound = |name: &str| schema.get(name).and_then(Value::as_u64);
+    let (count, least, most) = (items.len() as u64, bound("minItems"), bound("maxItems"));
+    if least.is_some_and(|least| count < least) || most.is_some_and(|most| count > most) {
+        let wanted = match (least, most) {
+            (Some(least), Some(most)) if least == most => format!("{least} entries"),
+            (Some(least), _) if count < least => format!("at least {least} entries"),
+            _ => format!("at most {} entries", most.unwrap_or(count)),
+        };
+        return Err(Flaw::value(format!("expected {wanted}, found {count}")));
+    }
+    let Some(item_schema) = schema.get("items") else { return Ok(Value::Array(items)) };
+    let (mut fine, mut flaws) = (Vec::with_capacity(items.len()), Vec::new());
+    for (at, item) in items.iter().enumerate() {
+        match conform(item_schema, item) {
+            Ok(item) => fine.push(item),
+            Err(found) => flaws.extend(found.into_iter().map(|flaw| flaw.of_entry(at))),
+        }
+    }
+    if flaws.is_empty() { Ok(Value::Array(fine)) } else { Err(flaws) }
+}
+
+fn conform_fields(schema: &Value, fields: &Map<String, Value>) -> Result<Value, Vec<Flaw>> {
+    let (mut fine, mut flaws) = (Map::new(), Vec::new());
+    let others = schema.get("additionalProperties");
+    for (name, value) in fields {
+        let found = match property(schema, name).or(others.filter(|s| s.is_object())) {
+            Some(of_field) => conform(of_field, value),
+            None if others == Some(&Value::Bool(false)) => {
+                flaws.push(Flaw::named(name, What::Unknown(nearest_help(name, names(schema)))));
+                continue;
+            }
+            None => Ok(value.clone()),
+        };
+        match found {
+            Ok(value) => drop(fine.insert(name.clone(), value)),
+            Err(found) => flaws.extend(found.into_iter().map(|flaw| flaw.inside(name))),
+        }
+    }
+    flaws.extend(missing(schema, fields));
+    if flaws.is_empty() { Ok(Value::Object(fine)) } else { Err(flaws) }
+}
+
+fn as_type(wanted: &str, value: &Value) -> Option<Value> {
+    let fits = match (wanted, value) {
+        ("integer", Value::Number(n)) => {
+            if let Some(whole) = n.as_f64().filter(|x| n.is_f64() && x.fract() == 0.0 && x.abs() < 9e15) {
+                #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+                return Some(Value::from(whole as i64));
+            }
+            !n.is_f64()
+        }
+        ("number", Value::Number(_))
+        | ("string", Value::String(_))
+        | ("boolean", Value::Bool(_))
+        | ("array", Value::Array(_))
+        | ("object", Value::Object(_))
+        | ("null", Value::Null) => true,
+        _ => false,
+    };
+    fits.then(|| value.clone())
+}
+
+fn in_range(schema: &Value, x: f64) -> bool {
+    let bound = |k: &str| schema.get(k).and_then(Value::as_f64);
+    x.is_finite()
+        && bound("minimum").is_none_or(|b| x >= b)
+        && bound("maximum").is_none_or(|b| x <= b)
+        && bound("exclusiveMinimum").is_none_or(|b| x > b)
+        && bound("exclusiveMaximum").is_none_or(|b| x < b)
+}
+
+/// Says what was expected, and the nearest word if it is one of several words.
+fn misspelt(schema: &Value, value: &Value) -> Vec<Flaw> {
+    let expected = format!("expected {}, found {}", expectation(schema), describe(value));
+    let near = value.as_str().and_then(|word| nearest(word, words(schema).into_iter()));
+    Flaw::value(near.map_or(expected.clone(), |near| format!("{expected}; did you mean `{near}`?")))
+}

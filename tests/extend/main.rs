@@ -1,0 +1,297 @@
+//! Programs of a user's own: rows that are added to the built-in ones, through the public door alone.
+//!
+//! The test binary starts itself again with [`own_program`] as its program, so that what it prints can be read.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests fail by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use ppgnn::Program;
+use ppgnn::pipeline::{Nothing, Pipeline, json_schema};
+use ppgnn::plan::{Plan, Surroundings, build};
+use ppgnn::stages::candle_core::Result;
+use ppgnn::stages::contract::params::Params;
+use ppgnn::stages::contract::{Crate, Job, Kind, Refused, Slot, Stage, StageError};
+use ppgnn::stages::formats::Format;
+use ppgnn::stages::kinds::{Features, Graph, Matrix, Predicted, Score};
+use ppgnn::stages::models::blocks::{Linear, Names};
+use ppgnn::stages::models::{self, Build, GraphView, Input, Model, Pass, Weights};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+struct Nodes {
+    /// How many nodes the ring has.
+    nodes: u32,
+}
+impl Params for Nodes {}
+
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+struct Drop {
+    /// Share of features that are dropped.
+    drop: f64,
+}
+impl Params for Drop {}
+
+const MINE: Crate = Crate { name: "mine", version: "0.1.0" };
+
+/// A linear layer, in the crate `mine` of version `0.1.MINOR`.
+struct Layer<const MINOR: u32>(Linear, f64);
+
+impl<const MINOR: u32> Build for Layer<MINOR> {
+    const NAME: &'static str = "layer";
+    const ABOUT: &'static str = "A linear layer";
+    const VERSION: u32 = 1;
+    const CRATE: Crate = if MINOR == 0 { MINE } else { Crate { version: "0.1.1", ..MINE } };
+    const GPU: bool = false;
+    type Params = Drop;
+    fn build(params: &Drop, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
+        let names = Names { weight: "lin.weight", bias: "lin.bias", stream: "init/lin" };
+        Ok(Self(Linear::new(names, graph.features.columns(), graph.classes, weights)?, params.drop))
+    }
+    fn widest(_: &Drop, graph: &GraphView) -> usize {
+        graph.nodes * graph.classes
+    }
+}
+
+impl<const MINOR: u32> Model for Layer<MINOR> {
+    fn forward(&self, _: &GraphView, x: &Input, pass: &mut Pass) -> Result<models::Output> {
+        Ok(x.layer(&self.0, pass.dropout(self.1, "dropout/features"))?.into())
+    }
+}
+
+/// A ring of two classes; the name and the crate are what a test wants.
+struct Ring<const CASE: u8>;
+
+impl<const CASE: u8> Format for Ring<CASE> {
+    const NAME: &'static str = ["ring", "Ring_2", "csbm", "ring"][CASE as usize];
+    const ABOUT: &'static str = "A ring";
+    const VERSION: u32 = 1;
+    const CRATE: Crate = if CASE == 3 { Crate::BUILT_IN } else { MINE };
+    type Params = Nodes;
+    fn read(params: &Nodes, _: &Job) -> std::result::Result<Graph, StageError> {
+        let n = params.nodes;
+        let data = (0..n).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        Ok(Graph {
+            edges: (0..n).map(|i| (i, (i + 1) % n)).collect(),
+            features: Features::Dense(Matrix { rows: n as usize, cols: 1, data }),
+            labels: (0..n).map(|i| i % 2).collect(),
+            classes: 2,
+            unlabelled: vec![],
+            masks: None,
+        })
+    }
+}
+
+/// Hands a graph on.
+struct Same;
+
+impl Stage for Same {
+    const NAME: &'static str = "same";
+    const ABOUT: &'static str = "Hands a graph on";
+    const VERSION: u32 = 1;
+    const CRATE: Crate = MINE;
+    const INPUTS: &'static [Slot] = &[Slot::one("graph", Kind("graph"))];
+    type Params = Nodes;
+    type Output = Graph;
+    fn run(_: &Nodes, job: &Job) -> std::result::Result<Graph, StageError> {
+        job.input("graph")
+    }
+}
+
+/// The largest share of nodes that one class was predicted for: smaller is better, and no percentage.
+struct Skew;
+
+impl Score for Skew {
+    const NAME: &'static str = "skew";
+    const ABOUT: &'static str = "Largest share of the predictions that one class has";
+    const VERSION: u32 = 1;
+    const CRATE: Crate = MINE;
+    const PERCENT: bool = false;
+    const LARGER_IS_BETTER: bool = false;
+    fn of(part: &Predicted) -> f64 {
+        let predicted = |class: usize| part.confusion.iter().map(|row| row[class]).sum::<u32>();
+        let most = (0..part.confusion.len()).map(predicted).max().unwrap_or(0);
+        f64::from(most) / part.nodes.len().max(1) as f64
+    }
+}
+
+const PIPELINE: &str = "
+ppgnn: 1
+name: mine
+datasets: { ring: { format: ring, nodes: 60 } }
+stages:
+  load: { params: { dataset: ring } }
+  same: { inputs: { graph: load } }
+  featurize: { inputs: { graph: same } }
+  normalize: { inputs: { graph: same } }
+  split: { inputs: { graph: same }, params: { count: 2 } }
+  train:
+    inputs: { operator: normalize, nodes: featurize, splits: split }
+    params: { model: layer, epochs: 40, lr: 0.1, drop: 0.25 }
+  evaluate: { inputs: { trained: train, nodes: featurize, splits: split } }
+tables:
+  accuracy: { rows: [], columns: [] }
+  skew: { rows: [], columns: [], metric: test-skew, digits: 1 }
+";
+
+fn program() -> Program {
+    Program::new().model::<Layer<0>>().format::<Ring<0>>().stage::<Same>().metric::<Skew>()
+}
+
+const ARGS: &str = "PPGNN_TEST_ARGS";
+
+#[test]
+#[ignore = "the program that other tests start"]
+fn own_program() {
+    let args = std::env::var(ARGS).unwrap();
+    std::process::exit(program().run_with(args.split(' ')).into());
+}
+
+/// Runs the program in a folder that has the pipeline as `mine.yaml`.
+fn run(dir: &Path, args: &str) -> Output {
+    std::fs::write(dir.join("mine.yaml"), PIPELINE).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "own_program", "--ignored", "--nocapture"]).env(ARGS, args).current_dir(dir);
+    command.env("NO_COLOR", "1").env_remove("PPGNN_ARTIFACTS").output().unwrap()
+}
+
+fn printed(dir: &Path, args: &str) -> String {
+    let output = run(dir, args);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
+    shown
+}
+
+fn plan(program: &Program, backend: &str) -> std::result::Result<Plan, ppgnn::pipeline::PipelineError> {
+    let registry = program.registry().unwrap();
+    let around = Surroundings {
+        registry,
+        profile: "cpu-f32".into(),
+        device_profile: format!("{backend}-f32"),
+        digest: &|_| Ok(String::new()),
+    };
+    build(&Pipeline::of_text("mine.yaml", PIPELINE, registry, &Nothing)?, &around)
+}
+
+#[test]
+fn a_pipeline_of_own_rows_runs_to_its_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = printed(dir.path(), "run mine.yaml");
+    assert!(shown.contains("100.00"), "{shown}");
+    // Half of the nodes of a ring have either class, and all are predicted right.
+    let table = std::fs::read_to_string(dir.path().join("artifacts/results/mine/skew.md")).unwrap();
+    assert!(table.contains("0.5 ± 0.0") && table.contains("Test skew: mean"), "{table}");
+    let again = run(dir.path(), "run mine.yaml");
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert!(said.contains("0 ran") || !said.contains(" Ran "), "{said}");
+    let why = printed(dir.path(), "why mine.yaml train");
+    assert!(why.contains("hit"), "{why}");
+}
+
+#[test]
+fn own_rows_are_listed_with_their_crate() {
+    let dir = tempfile::tempdir().unwrap();
+    for (what, name) in [("models", "layer"), ("datasets", "ring"), ("stages", "same")] {
+        assert!(printed(dir.path(), &format!("list {what}")).contains(name));
+        let detailed = printed(dir.path(), &format!("list {what} {name}"));
+        assert!(detailed.contains("(version 1, crate mine 0.1.0)"), "{detailed}");
+        let json = printed(dir.path(), &format!("list {what} {name} --json"));
+        assert!(json.contains(r#""crate":{"name":"mine","version":"0.1.0"}"#), "{json}");
+    }
+}
+
+#[test]
+fn own_rows_are_in_the_schema() {
+    let schema = json_schema(program().registry().unwrap()).to_string();
+    let train = r#"{"const":"layer","description":"A linear layer"}"#;
+    assert!(schema.contains(train) && schema.contains("Hands a graph on") && schema.contains(r#""const":"ring""#));
+    assert!(schema.contains(r#""const":"val-skew""#));
+    assert!(!json_schema(Program::new().registry().unwrap()).to_string().contains("A linear layer"));
+}
+
+#[test]
+fn a_parameter_of_an_own_row_is_checked() {
+    let own = program();
+    let train = own.registry().unwrap().stage("train").unwrap();
+    let written = serde_json::json!({"model": "layer", "dorp": 0.1});
+    let problems = train.check(own.registry().unwrap(), written.as_object().unwrap()).unwrap_err();
+    assert_eq!(problems[0].help.as_deref(), Some("did you mean `drop`?"));
+}
+
+#[test]
+fn an_own_metric_is_known_to_tables_and_refused_elsewhere() {
+    let table = |metric: &str| serde_json::json!({"rows": ["r"], "columns": ["c"], "metric": metric});
+    let check = |program: &Program, metric: &str| {
+        let registry = program.registry().unwrap();
+        let checked = registry.stage("tabulate").unwrap().check(registry, table(metric).as_object().unwrap());
+        checked.map(drop).map_err(|problems| problems[0].message.clone())
+    };
+    assert_eq!(check(&program(), "test-skew"), Ok(()));
+    assert!(check(&program(), "test-skwe").unwrap_err().ends_with("did you mean `test-skew`?"));
+    assert!(check(&Program::new(), "test-skew").is_err());
+    let evaluate = |program: &Program| {
+        let plan = plan(program, "cpu").unwrap();
+        plan.nodes.into_iter().find(|n| n.stage.name == "evaluate").unwrap().ingredients.added
+    };
+    assert_eq!(evaluate(&program())[0].to_string(), "skew version 1 of crate mine 0.1.0");
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused() {
+    let twice = program().model::<Layer<1>>().format::<Ring<2>>().stage::<Same>().metric::<Skew>();
+    let messages: Vec<String> = twice.registry().err().unwrap().iter().map(Refused::to_string).collect();
+    assert_eq!(
+        messages,
+        [
+            "there is a model `layer` already, of crate mine 0.1.0: give yours another name",
+            "there is a format `csbm` already, built in: give yours another name",
+            "there is a stage `same` already, of crate mine 0.1.0: give yours another name",
+            "there is a metric `skew` already, of crate mine 0.1.0: give yours another name",
+        ]
+    );
+    assert_eq!(twice.run_with(["list", "models"]), 2);
+}
+
+#[test]
+fn a_name_that_no_pipeline_could_write_and_a_row_without_a_crate_are_refused() {
+    let named = Program::new().format::<Ring<1>>();
+    let said = named.registry().err().unwrap()[0].to_string();
+    assert!(said.starts_with("`Ring_2` cannot be the name of a format"), "{said}");
+    let nameless = Program::new().format::<Ring<3>>();
+    let said = nameless.registry().err().unwrap()[0].to_string();
+    assert!(said.starts_with("format `ring` does not name its crate: give it `const CRATE"), "{said}");
+    assert_eq!((named.run_with(["list", "models"]), nameless.run_with(["list", "models"])), (2, 2));
+}
+
+#[test]
+fn a_key_holds_the_version_of_the_crate_and_built_in_nodes_know_nothing_of_it() {
+    let key = |plan: &Plan, stage: &str| plan.nodes.iter().find(|n| n.stage.name == stage).unwrap().key;
+    let (before, after) = (
+        plan(&program(), "cpu").unwrap(),
+        plan(&Program::new().model::<Layer<1>>().format::<Ring<0>>().stage::<Same>().metric::<Skew>(), "cpu").unwrap(),
+    );
+    assert_ne!(key(&before, "train"), key(&after, "train"));
+    assert_eq!(key(&before, "split"), key(&after, "split"));
+    let train = before.nodes.iter().find(|n| n.stage.name == "train").unwrap();
+    let text = serde_json::to_string(&train.ingredients).unwrap();
+    assert!(text.contains(r#""crate":{"name":"mine","version":"0.1.0"}"#), "{text}");
+    let split = before.nodes.iter().find(|n| n.stage.name == "split").unwrap();
+    assert!(!serde_json::to_string(&split.ingredients).unwrap().contains("crate"));
+}
+
+#[test]
+fn a_model_that_cannot_use_a_gpu_is_refused_by_the_plan() {
+    let error = plan(&program(), "cuda").err().unwrap();
+    let problem = &error.problems[0];
+    assert_eq!(problem.message, "stage `train`: `layer` cannot be computed on a GPU");
+    assert_eq!(problem.help.as_deref(), Some("`--device cpu` computes it on the CPU"));
+    let (_, line, _) = error.sources.position(&problem.span);
+    assert_eq!(
+        PIPELINE.lines().nth(line - 1).unwrap().trim(),
+        "params: { model: layer, epochs: 40, lr: 0.1, drop: 0.25 }"
+    );
+}
