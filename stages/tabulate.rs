@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::params::{self, FilePath, Problem};
-use crate::contract::{Artifact, Job, Slot, Stage, StageError};
+use crate::contract::{Artifact, Job, Precheck, Slot, Stage, StageError};
 use crate::kinds::{Absent, Candidate, Cell, Metric, Metrics, Picked, Reference, Spread, Table};
 use crate::math::stats::{self, Divisor};
 
@@ -150,7 +150,7 @@ impl Stage for Tabulate {
     const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
     const PUBLISHES: &'static [&'static str] = &["table.md", "table.tex", "table.csv", "table.json"];
-    const PRECHECK: Option<fn(&Params) -> Result<(), StageError>> = Some(|params| references(params).map(drop));
+    const PRECHECK: Option<Precheck<Params>> = Some(|params| references(params).map(drop));
     type Params = Params;
     type Output = Table;
 

@@ -63,4 +63,4 @@ mod stage;
 pub use artifact::{Artifact, Kind};
 pub use error::{ArtifactError, StageError};
 pub use job::{InputDir, Job, Progress, ProgressSink, Quiet};
-pub use stage::{Arity, Choice, Shared, Slot, Stage, StageDef};
+pub use stage::{Arity, Choice, Precheck, Shared, Slot, Stage, StageDef};

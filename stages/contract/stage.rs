@@ -30,7 +30,7 @@ pub trait Stage: 'static {
     const PUBLISHES: &'static [&'static str] = &[];
     /// Looks at what the parameters name (a file outside the store) before anything runs, so that a mistake in it is told
     /// before hours of work that lead to this stage.
-    const PRECHECK: Option<fn(&Self::Params) -> Result<(), StageError>> = None;
+    const PRECHECK: Option<Precheck<Self::Params>> = None;
     /// Parameters as written by a person.
     type Params: Params;
     /// What the stage produces.
@@ -42,6 +42,10 @@ pub trait Stage: 'static {
     /// Any [`StageError`]; nothing of a failed stage reaches the store.
     fn run(params: &Self::Params, job: &Job) -> Result<Self::Output, StageError>;
 }
+
+/// Looks at what parameters name, before anything runs.
+pub type Precheck<P> = fn(&P) -> Result<(), StageError>;
+
 /// How many artifacts a slot takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
