@@ -151,18 +151,6 @@ pub(super) fn read(name: &str, shown: &str, text: &str) -> Result<Manifest, Pipe
 }
 
 const FIELDS: [&str; 9] = ["ppgnn", "title", "about", "licence", "source", "folder", "files", "load", "expect"];
-const EXPECT: [&str; 10] = [
-    "nodes",
-    "features",
-    "classes",
-    "edges-distinct",
-    "self-loops",
-    "edges-undirected",
-    "unlabelled",
-    "splits",
-    "split-sizes",
-    "edge-homophily",
-];
 
 impl Reader<'_> {
     fn manifest(&mut self, name: &str, root: &Node, text: Source) -> Manifest {
@@ -176,7 +164,6 @@ impl Reader<'_> {
         }
         if let Some(expect) = root.get("expect") {
             self.map(Some(expect));
-            self.only(expect, &EXPECT, "`expect`");
         }
         params.extend(root.entries().iter().filter(|(k, _)| k.name == "expect").cloned());
         let files = self.required(root, "files", None).map(|node| (node, self.map(Some(node))));

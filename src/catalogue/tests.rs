@@ -71,11 +71,10 @@ fn a_folder_adds_to_the_project_and_overrides_it() {
 
 #[test]
 fn mistakes_are_reported_together_each_at_its_place() {
-    let text = SMALL.replace("licence", "license").replace("bytes: 3", "size: 3").replace("nodes: 7", "node: 7");
+    let text = SMALL.replace("licence", "license").replace("bytes: 3", "size: 3");
     assert_eq!(
         read(&text).unwrap_err(),
         "small.yaml:4:1: a manifest has no `license`
-small.yaml:12:3: `expect` has no `node`
 small.yaml:1:1: missing `licence`
 small.yaml:8:44: a file has no `size`"
     );

@@ -75,6 +75,15 @@ pub fn sums_of_columns<T: Real>(rows: &[T], columns: usize) -> Vec<f64> {
     sums
 }
 
+/// Returns the powers of some values from degree 0 to `order`: values × (order + 1).
+pub fn powers(values: &[f64], order: usize) -> Vec<f64> {
+    let of = |value: &f64| {
+        let value = *value;
+        std::iter::successors(Some(1.0), move |power| Some(power * value)).take(order + 1)
+    };
+    values.iter().flat_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +132,10 @@ mod tests {
     #[test]
     fn columns_are_summed() {
         assert_eq!(column_sums(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2), [9.0, 12.0]);
+    }
+
+    #[test]
+    fn powers_start_at_degree_zero() {
+        assert_eq!(powers(&[2.0, -0.5], 3), [1.0, 2.0, 4.0, 8.0, 1.0, -0.5, 0.25, -0.125]);
     }
 }

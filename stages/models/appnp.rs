@@ -17,6 +17,7 @@ use super::blocks::{Init, Perceptron, Scheme};
 use super::ops::Basis;
 use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
 use crate::contract::StageError;
+use crate::contract::params::DropoutRate;
 
 /// Parameters of `appnp`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +27,7 @@ pub struct Params {
     #[schemars(range(min = 1, max = 65536))]
     pub hidden: usize,
     /// Share of features and hidden units dropped in training.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dropout: f64,
     /// Propagation steps.
     #[schemars(range(min = 0, max = 1000))]

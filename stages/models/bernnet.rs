@@ -17,6 +17,7 @@ use super::blocks::{Perceptron, to_chebyshev};
 use super::ops::{AsTensor, Basis};
 use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
 use crate::contract::StageError;
+use crate::contract::params::DropoutRate;
 use crate::optim::{Decay, Rate, Rule};
 
 /// Parameters of `bernnet`.
@@ -27,10 +28,10 @@ pub struct Params {
     #[schemars(range(min = 1, max = 65536))]
     pub hidden: usize,
     /// Share of features and hidden units dropped in training.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dropout: f64,
     /// Share of the network's output dropped before propagation.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dprate: f64,
     /// Order of the Bernstein polynomials, which is the number of propagation steps.
     #[schemars(range(min = 0, max = 200))]

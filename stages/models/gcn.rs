@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
 use crate::contract::StageError;
+use crate::contract::params::DropoutRate;
 use crate::optim::Rule;
 
 /// Parameters of `gcn`.
@@ -25,7 +26,7 @@ pub struct Params {
     #[schemars(range(min = 1, max = 65536))]
     pub hidden: usize,
     /// Share of hidden units dropped in training.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dropout: f64,
 }
 

@@ -17,7 +17,7 @@ use super::blocks::{Init, Perceptron, Scheme};
 use super::ops::Basis;
 use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
 use crate::contract::StageError;
-use crate::contract::params::Problem;
+use crate::contract::params::{DropoutRate, Problem};
 
 /// Parameters of `gpr-gnn`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -27,10 +27,10 @@ pub struct Params {
     #[schemars(range(min = 1, max = 65536))]
     pub hidden: usize,
     /// Share of features and hidden units dropped in training.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dropout: f64,
     /// Share of the network's output dropped before propagation.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dprate: f64,
     /// Degree of the polynomial, which is the number of propagation steps.
     #[schemars(range(min = 0, max = 1000))]

@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::blocks::{Linear, Names};
 use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
 use crate::contract::StageError;
+use crate::contract::params::DropoutRate;
 
 /// Parameters of `lr`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Params {
     /// Share of features dropped in training.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dropout: f64,
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::blocks::Perceptron;
 use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
 use crate::contract::StageError;
+use crate::contract::params::DropoutRate;
 
 /// Parameters of `mlp`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +21,7 @@ pub struct Params {
     #[schemars(range(min = 1, max = 65536))]
     pub hidden: usize,
     /// Share of features and hidden units dropped in training.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dropout: f64,
 }
 

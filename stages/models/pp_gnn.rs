@@ -25,7 +25,7 @@ use super::blocks::{Bins, Boundary, Init, Partition, Perceptron, Scheme};
 use super::ops::{AsTensor, Basis, Eigenvectors, Response, Sided};
 use super::{Build, GraphView, Input, Model, Output, Param, Pass, SpectrumView, Weights};
 use crate::contract::StageError;
-use crate::contract::params::Problem;
+use crate::contract::params::{DropoutRate, Problem};
 
 /// Which terms the model has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,10 +67,10 @@ pub struct Params {
     #[schemars(range(min = 1, max = 65536))]
     pub hidden: usize,
     /// Share of features and hidden units dropped in training.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dropout: f64,
     /// Share of the network's output dropped before propagation; the spectral branch does without.
-    #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))]
+    #[schemars(with = "DropoutRate")]
     pub dprate: f64,
     /// Degree of the global polynomial.
     #[schemars(range(min = 0, max = 1000))]

@@ -17,7 +17,7 @@ struct Inner {
     count: usize,
     /// A share.
     #[serde(default)]
-    #[schemars(with = "Rate")]
+    #[schemars(with = "DropoutRate")]
     share: f64,
 }
 

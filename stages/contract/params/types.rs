@@ -59,6 +59,6 @@ pub struct NoParams {}
 
 impl super::Params for NoParams {}
 
-/// The share of values that dropout sets to zero: `#[schemars(with = "Rate")]` gives a field of type `f64` its range.
+/// The share of values that dropout sets to zero: `#[schemars(with = "DropoutRate")]` gives a field of type `f64` its range.
 #[derive(JsonSchema)]
-pub struct Rate(#[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))] pub f64);
+pub struct DropoutRate(#[schemars(range(min = 0.0), extend("exclusiveMaximum" = 1.0))] pub f64);

@@ -12,7 +12,8 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use super::{Partition, vandermonde};
+use super::Partition;
+use crate::math::dense::powers;
 
 /// The places where bins meet, ready for any coefficients.
 pub struct Boundary {
@@ -57,8 +58,11 @@ impl Boundary {
         let [left, right] = ends;
         let [bin_left, bin_right] = rows;
         let meetings = weights.len();
+        let at = |ends: &[f64]| -> Result<Tensor> {
+            Tensor::from_vec(powers(ends, order), (meetings, order + 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
+        };
         Ok(Some(Self {
-            ends: [vandermonde(&left, order, dtype, device)?, vandermonde(&right, order, dtype, device)?],
+            ends: [at(&left)?, at(&right)?],
             bins: [Tensor::new(bin_left, device)?, Tensor::new(bin_right, device)?],
             weights: Tensor::from_vec(weights, meetings, &Device::Cpu)?.to_dtype(dtype)?.to_device(device)?,
         }))

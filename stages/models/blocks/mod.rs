@@ -6,7 +6,6 @@ mod boundary;
 mod coefficients;
 mod linear;
 mod perceptron;
-mod spectral;
 
 pub use bernstein::to_chebyshev;
 pub use bins::{Bins, Partition};
@@ -14,4 +13,3 @@ pub use boundary::Boundary;
 pub use coefficients::{Init, Scheme};
 pub use linear::{Linear, Names};
 pub use perceptron::Perceptron;
-pub use spectral::vandermonde;

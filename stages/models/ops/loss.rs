@@ -10,6 +10,7 @@ use candle_core::{DType, Result, Tensor, bail};
 use rayon::prelude::*;
 
 use super::sided::Sided;
+use crate::math::stats;
 use crate::tensor::slices::{self, Element, by_float};
 
 /// Which nodes of every lane count, and the classes of all nodes.
@@ -140,13 +141,9 @@ impl Targets {
         let (mut loss, mut right) = (0.0, 0usize);
         for &node in nodes {
             let node = node as usize;
-            let row = &logits[node * classes..(node + 1) * classes];
-            let label = self.labels[node] as usize;
-            let top = top(row);
-            right += usize::from(top == label);
-            let max = row[top].widen();
-            let sum: f64 = row.iter().map(|x| (x.widen() - max).exp()).sum();
-            loss += sum.ln() + max - row[label].widen();
+            let (row, label) = (&logits[node * classes..(node + 1) * classes], self.labels[node] as usize);
+            right += usize::from(stats::argmax(row) == label);
+            loss += stats::cross_entropy(row, label).unwrap_or(f64::NAN);
         }
         let count = nodes.len().max(1) as f64;
         Score { loss: loss / count, accuracy: right as f64 / count }
@@ -155,32 +152,16 @@ impl Targets {
     /// Writes the gradient of one lane's loss and returns the loss.
     fn entropy<T: Element>(&self, logits: &[T], classes: usize, nodes: &[u32], gradient: &mut [T]) -> f64 {
         let count = nodes.len().max(1) as f64;
-        let mut loss = 0.0;
-        let mut powers = vec![0.0; classes];
+        let (mut loss, mut shares) = (0.0, vec![0.0; classes]);
         for &node in nodes {
             let node = node as usize;
-            let row = &logits[node * classes..(node + 1) * classes];
-            let label = self.labels[node] as usize;
-            let max = row[top(row)].widen();
-            powers.iter_mut().zip(row).for_each(|(power, x)| *power = (x.widen() - max).exp());
-            let sum: f64 = powers.iter().sum();
-            loss += sum.ln() + max - row[label].widen();
-            for ((class, power), g) in powers.iter().enumerate().zip(&mut gradient[node * classes..]) {
+            let (row, label) = (&logits[node * classes..(node + 1) * classes], self.labels[node] as usize);
+            loss += stats::cross_entropy_and_shares(row, label, &mut shares).unwrap_or(f64::NAN);
+            for ((class, share), g) in shares.iter().enumerate().zip(&mut gradient[node * classes..]) {
                 let target = if class == label { 1.0 } else { 0.0 };
-                *g = T::narrow((power / sum - target) / count);
+                *g = T::narrow((share - target) / count);
             }
         }
         loss / count
     }
-}
-
-/// The lowest of the classes with the largest logit.
-fn top<T: PartialOrd>(row: &[T]) -> usize {
-    let mut top = 0;
-    for (class, logit) in row.iter().enumerate() {
-        if *logit > row[top] {
-            top = class;
-        }
-    }
-    top
 }

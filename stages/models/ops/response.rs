@@ -10,6 +10,7 @@ use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
+use crate::math::dense::powers;
 use crate::tensor::slices::{self, by_float};
 
 /// Powers of eigenvalues, and the bins that they fall into.
@@ -28,13 +29,8 @@ struct Inner {
 impl Response {
     /// Prepares the powers up to `order`. `bins` are the ranges of eigenvalues of every bin, one after the other.
     pub fn new(values: &[f64], order: usize, bins: Vec<Range<usize>>) -> Self {
-        let powers = |value: &f64| {
-            let value = *value;
-            std::iter::successors(Some(1.0), move |power| Some(power * value)).take(order + 1)
-        };
-        let powers = values.iter().flat_map(powers).collect();
         Self(Arc::new(Inner {
-            powers,
+            powers: powers(values, order),
             degrees: order + 1,
             bins,
             #[cfg(feature = "cuda")]
