@@ -10,7 +10,7 @@
 //! serves all lanes of a batch, and the evaluation of an epoch rides with the training pass of the next, because both use
 //! the same weights. A split that has stopped leaves its batch. Each has its own random streams, named by seed, split and
 //! purpose, and no kernel mixes lanes or sums in an order that depends on their number: a split's result has the same
-//! bytes whoever rides along, and for any number of threads.
+//! bytes in any batch, and for any number of threads.
 //!
 //! There are as many batches as threads, each with its thread, which helps the others once its own is done; more where a
 //! batch would not fit the cache or the memory: the largest activation of a batch, which the model declares, stays below

@@ -182,10 +182,10 @@ fn tile<T: Real, const W: usize>(indices: &[u32], values: &[T], dense: &[T], at:
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::math::random::Stream;
-    pub(crate) use crate::math::testing::random;
+    use crate::math::testing::random;
 
     fn wide(x: &Csr<f32>) -> Vec<f64> {
         x.values.iter().map(|v| f64::from(*v)).collect()

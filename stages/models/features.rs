@@ -16,7 +16,7 @@ pub struct FeatureView {
     columns: usize,
     /// Where the values of sparse features stand; dense ones have all.
     pattern: Option<TwoSided>,
-    /// Stored values in the type that is computed in.
+    /// StoredFeatures values in the type that is computed in.
     values: CpuStorage,
     #[cfg(feature = "cuda")]
     uploaded: std::sync::OnceLock<crate::tensor::cuda::Features>,
@@ -56,7 +56,7 @@ impl Input {
 
 /// Features in one of the two float types.
 #[derive(Clone, Copy)]
-pub(crate) enum Stored<'a, T> {
+pub(crate) enum StoredFeatures<'a, T> {
     /// Every value is stored, by rows.
     Dense(&'a [T]),
     /// Only non-zero values are stored, by rows.
@@ -100,8 +100,8 @@ impl FeatureView {
         cuda::once(&self.uploaded, || {
             let device = device.as_cuda_device()?;
             match self.stored_as::<f32>()? {
-                Stored::Dense(values) => cuda::Features::dense(device, values, self.columns),
-                Stored::Sparse { pattern, values } => {
+                StoredFeatures::Dense(values) => cuda::Features::dense(device, values, self.columns),
+                StoredFeatures::Sparse { pattern, values } => {
                     let rows = pattern.by_rows();
                     let starts: Vec<u32> =
                         rows.starts.iter().map(|start| cuda::index(*start)).collect::<Result<_>>()?;
@@ -131,11 +131,11 @@ impl FeatureView {
     }
 
     /// Returns the values in the type that the view was made for.
-    pub(crate) fn stored_as<T: Element>(&self) -> Result<Stored<'_, T>> {
+    pub(crate) fn stored_as<T: Element>(&self) -> Result<StoredFeatures<'_, T>> {
         let values = T::cpu_storage_as_slice(&self.values)?;
         Ok(match &self.pattern {
-            Some(pattern) => Stored::Sparse { pattern, values },
-            None => Stored::Dense(values),
+            Some(pattern) => StoredFeatures::Sparse { pattern, values },
+            None => StoredFeatures::Dense(values),
         })
     }
 
@@ -146,8 +146,8 @@ impl FeatureView {
     pub fn to_dense(&self) -> Result<Tensor> {
         by_float!(self.dtype(), "a view of features", T => {
             let full = match self.stored_as::<T>()? {
-                Stored::Dense(values) => values.to_vec(),
-                Stored::Sparse { pattern, values } => {
+                StoredFeatures::Dense(values) => values.to_vec(),
+                StoredFeatures::Sparse { pattern, values } => {
                     let mut full = vec![T::default(); self.rows * self.columns];
                     for ((i, j), value) in pattern.positions().zip(values) {
                         full[i * self.columns + j] = *value;

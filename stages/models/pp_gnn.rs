@@ -47,7 +47,7 @@ pub enum Terms {
 /// Whether the branches share dropout masks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Masks {
+pub enum BranchMasks {
     /// Each branch passes through the network with masks of its own.
     #[default]
     Independent,
@@ -101,7 +101,7 @@ pub struct Params {
     /// The same for the polynomials of the bins; as `weights` if left out.
     pub local_weights: Option<Vec<f64>>,
     /// Whether the branches share dropout masks.
-    pub masks: Masks,
+    pub masks: BranchMasks,
     /// Strength of the boundary regulariser.
     #[schemars(range(min = 0.0))]
     pub reg: f64,
@@ -128,7 +128,7 @@ impl Default for Params {
             local_alpha: None,
             weights: None,
             local_weights: None,
-            masks: Masks::Independent,
+            masks: BranchMasks::Independent,
             reg: 0.0,
             reg_gap: true,
         }
@@ -205,7 +205,7 @@ pub struct PpGnn {
     /// Weights of the spectral branch and of the global polynomial.
     mixture: (f64, f64),
     dprate: f64,
-    masks: Masks,
+    masks: BranchMasks,
 }
 
 /// The spectral branch: U(h ⊙ UᵀZ).
@@ -247,7 +247,7 @@ impl Model for PpGnn {
         let (eta, rest) = self.mixture;
         let gamma = self.gamma.as_ref().filter(|_| rest != 0.0);
         let [z, z_spectral] = match self.masks {
-            Masks::Independent if eta != 0.0 && gamma.is_some() => self.net.forward_twice(x, pass)?,
+            BranchMasks::Independent if eta != 0.0 && gamma.is_some() => self.net.forward_twice(x, pass)?,
             _ => {
                 let z = self.net.forward(x, pass)?;
                 [z.clone(), z]

@@ -96,7 +96,7 @@ pub(crate) fn view_for(model: &str, dtype: DType) -> GraphView {
 /// As [`view_for`], with sparse features of 20 columns.
 pub(crate) fn sparse_view_for(model: &str, dtype: DType) -> GraphView {
     let (operator, nodes, spectrum) = artifacts_with(model != "bernnet");
-    let features = Features::Sparse(crate::math::sparse_product::tests::random(NODES, 20, 0.2, 8));
+    let features = Features::Sparse(crate::math::testing::random(NODES, 20, 0.2, 8));
     view_of((operator, Nodes { features, ..nodes }, spectrum), dtype)
 }
 

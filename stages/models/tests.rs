@@ -74,7 +74,7 @@ fn evaluation_is_repeatable_and_equals_training_without_dropout() {
 /// The graph of the tests with sparse features, as it is and with a dense copy of them.
 fn both_forms(model: &str, dtype: DType) -> [GraphView; 2] {
     let (operator, nodes, spectrum) = testing::artifacts_with(model != "bernnet");
-    let sparse = Features::Sparse(crate::math::sparse_product::tests::random(testing::NODES, 20, 0.2, 8));
+    let sparse = Features::Sparse(crate::math::testing::random(testing::NODES, 20, 0.2, 8));
     let dense = Features::Dense(sparse.to_dense());
     [sparse, dense].map(|features| {
         testing::view_of((operator.clone(), Nodes { features, ..nodes.clone() }, spectrum.clone()), dtype)

@@ -8,7 +8,7 @@
 //!
 //! Weights that nothing but decay moves shrink for ever. In single precision, gradients, moments and weights below 10⁻¹⁷
 //! count as 0: they are far below what a sum with anything else could show, and their squares would soon be numbers so
-//! small that processors compute with them a hundred times slower.
+//! small that CPUs compute with them a hundred times slower.
 //!
 //! candle ships AdamW only, whose decay is decoupled (w ← (1−lr·c)·w): another optimiser, with other results. A tensor
 //! that did not reach the loss has no gradient and is skipped: no step, no decay, and its t does not count.

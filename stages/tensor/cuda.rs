@@ -1,10 +1,10 @@
-//! Kernels of our own on a CUDA card: thin, checked launches of what is in `stages/tensor/cuda/kernels.cu`.
+//! Kernels of our own on a GPU: thin, checked launches of what is in `stages/tensor/cuda/kernels.cu`.
 //!
 //! Tensors are f32, contiguous and lanes first: lanes × nodes × columns, where a lane is one data split of a batch. What
 //! does not change during a training (sparse matrices, features, labels, keys of masks) is uploaded once into a type of
 //! this module, which checks it: kernels check nothing. A launch waits for nothing; only reading a result back does.
 //!
-//! Each sum has a fixed order, so the same inputs give the same bytes on the same card.
+//! Each sum has a fixed order, so the same inputs give the same bytes on the same GPU.
 
 mod masks;
 
@@ -27,7 +27,7 @@ const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/kernels.ptx"));
 const TEAM: u32 = 256;
 /// Nodes that a thread scores before its block sums up.
 const NODES_A_THREAD: usize = 4;
-/// Blocks of a lane at most: more than any card runs at a time.
+/// Blocks of a lane at most: more than any GPU runs at a time.
 const MOST_BLOCKS: usize = 1 << 12;
 /// A pointer to nothing.
 const NULL: u64 = 0;
@@ -35,7 +35,7 @@ const NULL: u64 = 0;
 /// A tensor as candle hands it to an operation.
 pub type Input<'a> = (&'a CudaStorage, &'a Layout);
 
-/// Lends a tensor on a card to a kernel.
+/// Lends a tensor on a GPU to a kernel.
 ///
 /// # Errors
 /// When the tensor is elsewhere, or the kernel refuses it.
@@ -43,7 +43,7 @@ pub fn lend<R>(tensor: &Tensor, kernel: impl FnOnce(Input) -> Result<R>) -> Resu
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
         Storage::Cuda(storage) => kernel((storage, layout)),
-        _ => bail!("a tensor on a card is needed here"),
+        _ => bail!("a tensor on a GPU is needed here"),
     }
 }
 
@@ -142,7 +142,7 @@ fn done(out: CudaSlice<f32>, device: &CudaDevice) -> CudaStorage {
     CudaStorage::wrap_cuda_slice(out, device.clone())
 }
 
-/// A sparse matrix on a card, by rows.
+/// A sparse matrix on a GPU, by rows.
 pub struct Sparse {
     starts: CudaSlice<u32>,
     indices: CudaSlice<u32>,
@@ -155,7 +155,7 @@ impl Sparse {
     /// Uploads a matrix with `columns` columns.
     ///
     /// # Errors
-    /// When the lists do not make a matrix, or the card has no room.
+    /// When the lists do not make a matrix, or the GPU has no room.
     pub fn new(device: &CudaDevice, starts: &[u32], indices: &[u32], values: &[f32], columns: usize) -> Result<Self> {
         let ends = starts.last().is_some_and(|end| *end as usize == indices.len()) && starts.is_sorted();
         let fits = indices.len() == values.len() && indices.iter().all(|i| (*i as usize) < columns);
@@ -195,7 +195,7 @@ impl Sparse {
     }
 }
 
-/// Features of the nodes on a card.
+/// Features of the nodes on a GPU.
 pub enum Features {
     /// Non-zeros only.
     Sparse {
@@ -221,7 +221,7 @@ impl Features {
     /// Uploads sparse features by rows; `features` of them.
     ///
     /// # Errors
-    /// When the lists do not make a matrix, or the card has no room.
+    /// When the lists do not make a matrix, or the GPU has no room.
     pub fn sparse(
         device: &CudaDevice,
         starts: &[u32],
@@ -248,7 +248,7 @@ impl Features {
     /// Uploads dense features by rows; `features` of them.
     ///
     /// # Errors
-    /// When the values do not fill whole rows, or the card has no room.
+    /// When the values do not fill whole rows, or the GPU has no room.
     pub fn dense(device: &CudaDevice, values: &[f32], features: usize) -> Result<Self> {
         if features == 0 || !values.len().is_multiple_of(features) {
             bail!("{} values do not make rows of {features} features", values.len());
@@ -367,7 +367,7 @@ impl Moments {
     /// Moments of nothing yet, for `size` weights.
     ///
     /// # Errors
-    /// When the card has no room.
+    /// When the GPU has no room.
     pub fn new(device: &CudaDevice, size: usize) -> Result<Self> {
         Ok(Self { first: device.alloc_zeros(size)?, second: device.alloc_zeros(size)? })
     }
@@ -375,7 +375,7 @@ impl Moments {
     /// Keeps some of `lanes` lanes.
     ///
     /// # Errors
-    /// When there are no such lanes, or the card has no room.
+    /// When there are no such lanes, or the GPU has no room.
     pub fn select(&self, lanes: usize, kept: &[usize]) -> Result<Self> {
         let size = self.first.len().checked_div(lanes).unwrap_or(0);
         let select = |values: &CudaSlice<f32>| {
@@ -454,7 +454,7 @@ impl Judged {
     /// Uploads labels, and for every lane and node whether it is in the part (not 0) or not (0).
     ///
     /// # Errors
-    /// When a node in a part has no label below `classes`, or the card has no room.
+    /// When a node in a part has no label below `classes`, or the GPU has no room.
     pub fn new(device: &CudaDevice, labels: &[u32], inside: &[u8], classes: usize) -> Result<Self> {
         let nodes = labels.len();
         if nodes == 0 || classes == 0 || !inside.len().is_multiple_of(nodes) {

@@ -53,7 +53,7 @@ struct Lane {
 enum End {
     Stopped,
     Failed(StageError),
-    /// A split before it has failed, so nobody will see its result.
+    /// A split before it has failed, so its result is not wanted.
     Unwanted,
 }
 
@@ -130,7 +130,7 @@ impl<'r> Batch<'r> {
                 break;
             }
         }
-        // Whoever is still here has run all epochs.
+        // The lanes that are left have run all epochs.
         self.lanes.iter_mut().for_each(|lane| lane.ends = lane.ends.take().or(Some(End::Stopped)));
         self.leave(&mut finished)?;
         Ok(finished)

@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use super::{Chosen, Crate, Row, StageError};
 pub(super) use check::check;
 pub(crate) use check::file_params;
-pub use types::{Bytes, FilePath, NoParams, DropoutRate};
+pub use types::{Bytes, DropoutRate, FilePath, NoParams};
 pub use words::{describe, expectation, list, nearest, nearest_help};
 
 /// Parameters as written by a person: a plain struct with defaults.

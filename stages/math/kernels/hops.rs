@@ -36,14 +36,14 @@ impl Basis {
 }
 
 /// A symmetric sparse matrix made ready for products in both precisions.
-pub struct Propagator {
+pub struct Hops {
     matrix: Csr,
     single: Vec<f32>,
     /// Ranges of rows of about equal work. They depend on the matrix alone, and with them the order of summation.
     tasks: Vec<Range<usize>>,
 }
 
-impl Propagator {
+impl Hops {
     /// Prepares a matrix.
     pub fn new(matrix: Csr) -> Self {
         let single = matrix.values.iter().map(|v| f32::narrow(*v)).collect();
@@ -87,7 +87,7 @@ impl Propagator {
         self.hops(basis, coefficients, z, width, None)
     }
 
-    /// As [`Propagator::polynomial`], and returns beside it the inner products of the columns of p_k(S)·Z with those of
+    /// As [`Hops::polynomial`], and returns beside it the inner products of the columns of p_k(S)·Z with those of
     /// `against`: a row of `width` values for every degree.
     pub fn polynomial_against<T: Vector>(
         &self,
@@ -168,7 +168,7 @@ impl Propagator {
 
 /// Some rows of a hop and of what it is used for.
 struct Piece<'a, T> {
-    of: &'a Propagator,
+    of: &'a Hops,
     rows: Range<usize>,
     /// hop ← a·S·from + b·hop; none leaves the hop as it is.
     step: Option<(T, T)>,
@@ -235,4 +235,4 @@ impl<T: Vector> ByRegisters for Piece<'_, T> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

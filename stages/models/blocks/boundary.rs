@@ -59,7 +59,9 @@ impl Boundary {
         let [bin_left, bin_right] = rows;
         let meetings = weights.len();
         let at = |ends: &[f64]| -> Result<Tensor> {
-            Tensor::from_vec(powers(ends, order), (meetings, order + 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
+            Tensor::from_vec(powers(ends, order), (meetings, order + 1), &Device::Cpu)?
+                .to_dtype(dtype)?
+                .to_device(device)
         };
         Ok(Some(Self {
             ends: [at(&left)?, at(&right)?],

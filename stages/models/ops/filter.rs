@@ -21,12 +21,12 @@ use crate::tensor::slices::{self, Element, by_float};
 /// The kept eigenvectors of a graph as rows, pairs × nodes, and fixed.
 #[derive(Clone)]
 pub struct Eigenvectors {
-    stored: Arc<Stored>,
+    stored: Arc<StoredVectors>,
     /// The pairs that a model uses.
     pairs: Range<usize>,
 }
 
-enum Stored {
+enum StoredVectors {
     Single(Panels<f32>),
     Double(Panels<f64>),
     /// On a GPU, in single precision.
@@ -42,10 +42,10 @@ impl Eigenvectors {
     pub fn new(sides: &[&[f32]], nodes: usize, dtype: DType) -> Result<Self> {
         let rows: Vec<&[f32]> = sides.iter().flat_map(|side| side.chunks_exact(nodes.max(1))).collect();
         let stored = match dtype {
-            DType::F32 => Stored::Single(Panels::new(rows.len(), nodes, |i| rows[i])),
+            DType::F32 => StoredVectors::Single(Panels::new(rows.len(), nodes, |i| rows[i])),
             DType::F64 => {
                 let wide: Vec<f64> = rows.iter().flat_map(|row| row.iter().map(|x| f64::from(*x))).collect();
-                Stored::Double(Panels::new(rows.len(), nodes, |i| &wide[i * nodes..(i + 1) * nodes]))
+                StoredVectors::Double(Panels::new(rows.len(), nodes, |i| &wide[i * nodes..(i + 1) * nodes]))
             }
             _ => return slices::float_only("eigenvectors"),
         };
@@ -70,13 +70,13 @@ impl Eigenvectors {
         let side = |side: &&[f32]| Tensor::from_slice(side, (side.len() / nodes.max(1), nodes), device);
         let rows = Tensor::cat(&sides.iter().map(side).collect::<Result<Vec<_>>>()?, 0)?;
         let pairs = 0..rows.dim(0)?;
-        Ok(Self { stored: Arc::new(Stored::Gpu(rows)), pairs })
+        Ok(Self { stored: Arc::new(StoredVectors::Gpu(rows)), pairs })
     }
 
     #[cfg(feature = "cuda")]
     fn on_gpu(&self) -> Result<Tensor> {
         match &*self.stored {
-            Stored::Gpu(rows) => rows.narrow(0, self.pairs.start, self.pairs.len()),
+            StoredVectors::Gpu(rows) => rows.narrow(0, self.pairs.start, self.pairs.len()),
             _ => bail!("these eigenvectors are not on a GPU"),
         }
     }
@@ -89,28 +89,28 @@ impl Eigenvectors {
 
     fn nodes(&self) -> usize {
         match &*self.stored {
-            Stored::Single(panels) => panels.columns(),
-            Stored::Double(panels) => panels.columns(),
+            StoredVectors::Single(panels) => panels.columns(),
+            StoredVectors::Double(panels) => panels.columns(),
             #[cfg(feature = "cuda")]
-            Stored::Gpu(rows) => rows.dim(1).unwrap_or(0),
+            StoredVectors::Gpu(rows) => rows.dim(1).unwrap_or(0),
         }
     }
 }
 
 /// A float type with its eigenvectors.
 trait Stores: Element {
-    fn panels(stored: &Stored) -> Result<&Panels<Self>>;
+    fn panels(stored: &StoredVectors) -> Result<&Panels<Self>>;
 }
 
 impl Stores for f32 {
-    fn panels(stored: &Stored) -> Result<&Panels<f32>> {
-        if let Stored::Single(panels) = stored { Ok(panels) } else { bail!("eigenvectors of another type") }
+    fn panels(stored: &StoredVectors) -> Result<&Panels<f32>> {
+        if let StoredVectors::Single(panels) = stored { Ok(panels) } else { bail!("eigenvectors of another type") }
     }
 }
 
 impl Stores for f64 {
-    fn panels(stored: &Stored) -> Result<&Panels<f64>> {
-        if let Stored::Double(panels) = stored { Ok(panels) } else { bail!("eigenvectors of another type") }
+    fn panels(stored: &StoredVectors) -> Result<&Panels<f64>> {
+        if let StoredVectors::Double(panels) = stored { Ok(panels) } else { bail!("eigenvectors of another type") }
     }
 }
 

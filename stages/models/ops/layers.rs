@@ -23,7 +23,7 @@ use crate::math::kernels::units::rectify_rows;
 use crate::math::kernels::{pad_rows, padded, unpad_rows};
 use crate::math::real::Real;
 use crate::models::blocks::Linear;
-use crate::models::features::Stored;
+use crate::models::features::StoredFeatures;
 use crate::models::{Dropout, FeatureView, Input};
 use crate::tensor::slices::{self, Element, by_float};
 
@@ -207,7 +207,7 @@ impl Layers {
     /// Applies the masks on sparse features, by lane and pass; none where nothing is dropped. Dense features are masked a
     /// few rows at a time.
     fn masked_values<T: Element>(&self, lanes: usize) -> Result<Masked<T>> {
-        let Stored::Sparse { values, .. } = self.x.stored_as::<T>()? else { return Ok(Vec::new()) };
+        let StoredFeatures::Sparse { values, .. } = self.x.stored_as::<T>()? else { return Ok(Vec::new()) };
         let lane = |lane: usize| {
             let masked = |pass: &PassMasks| {
                 let mask = pass.on_features(lane)?;
@@ -223,7 +223,7 @@ impl Layers {
     /// Computes some rows of one lane.
     fn rows<T: Element>(
         &self,
-        (s, x): (Sizes, Stored<T>),
+        (s, x): (Sizes, StoredFeatures<T>),
         weights: &LaneWeights<T>,
         masked: Option<&[Option<Vec<T>>]>,
         task: Task<T>,
@@ -234,7 +234,7 @@ impl Layers {
         scratch.units.resize_with(all, Vec::new);
         scratch.units.iter_mut().for_each(|units| units.resize(rows.len() * s.wide, T::default()));
         match x {
-            Stored::Sparse { pattern, values } => {
+            StoredFeatures::Sparse { pattern, values } => {
                 let of = |p: usize| masked.and_then(|m| m.get(p)).and_then(Option::as_deref).unwrap_or(values);
                 let (pattern, w) = (pattern.by_rows(), &weights.first.weight);
                 match &mut scratch.units[..] {
@@ -247,7 +247,7 @@ impl Layers {
                     }
                 }
             }
-            Stored::Dense(values) => {
+            StoredFeatures::Dense(values) => {
                 for (p, units) in scratch.units.iter_mut().enumerate() {
                     let mask = self.passes.get(p).and_then(|pass| pass.on_features(lane));
                     let x = masked_rows(values, &rows, s.inputs, mask, &mut scratch.features);

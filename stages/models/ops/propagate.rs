@@ -22,7 +22,7 @@ use crate::tensor::slices::{Element, by_float};
 
 /// A symmetric operator made ready for products.
 pub struct Propagator {
-    matrix: hops::Propagator,
+    matrix: hops::Hops,
     #[cfg(feature = "cuda")]
     uploaded: std::sync::OnceLock<crate::tensor::cuda::Sparse>,
 }
@@ -31,7 +31,7 @@ impl Propagator {
     /// Prepares a matrix.
     pub fn new(matrix: Csr) -> Self {
         Self {
-            matrix: hops::Propagator::new(matrix),
+            matrix: hops::Hops::new(matrix),
             #[cfg(feature = "cuda")]
             uploaded: std::sync::OnceLock::new(),
         }
@@ -51,9 +51,9 @@ impl Propagator {
 }
 
 impl std::ops::Deref for Propagator {
-    type Target = hops::Propagator;
+    type Target = hops::Hops;
 
-    fn deref(&self) -> &hops::Propagator {
+    fn deref(&self) -> &hops::Hops {
         &self.matrix
     }
 }

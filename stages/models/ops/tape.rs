@@ -76,7 +76,7 @@ impl Tape {
         }
     }
 
-    /// Walks back from the gradients of some tensors, and returns those of all tensors that candle or nobody made.
+    /// Walks back from the gradients of some tensors, and returns those of all tensors that no operation of ours has made.
     pub(crate) fn back(&self, from: Vec<(Tensor, Tensor)>) -> Result<Gradients> {
         let mut gradients = Gradients::default();
         for (tensor, gradient) in from {

@@ -142,8 +142,8 @@ fn independent_branches_see_masks_of_their_own_and_shared_ones_do_not() {
         let net = |x: &Input, pass: &mut Pass| built.model.net.forward(x, pass);
         distance(&trained, testing::in_pass(Sides::Train, &graph, &mut again.streams, net).main())
     };
-    assert!(far(Masks::Shared) < 1e-6);
-    assert!(far(Masks::Independent) > 1e-2);
+    assert!(far(BranchMasks::Shared) < 1e-6);
+    assert!(far(BranchMasks::Independent) > 1e-2);
 }
 
 #[test]

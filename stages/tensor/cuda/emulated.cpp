@@ -1,4 +1,4 @@
-// Runs the kernels of `kernels.cu` on the processor, a thread at a time, and compares them with plain loops: the arithmetic is
+// Runs the kernels of `kernels.cu` on the CPU, a thread at a time, and compares them with plain loops: the arithmetic is
 // tested where there is no GPU. What only a GPU can show (speed, drivers) is not. `.ci/check-cuda-types` builds and runs it.
 
 #include <barrier>

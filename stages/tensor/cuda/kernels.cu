@@ -1,4 +1,4 @@
-// Kernels of training on a card. `stages/cuda.rs` launches them and checks the sizes.
+// Kernels of training on a GPU. `stages/cuda.rs` launches them and checks the sizes.
 //
 // Tensors are f32, contiguous, lanes first: lanes × nodes × columns. A lane is one data split of a batch. Several lanes may
 // share weights (training and evaluation side by side): lane l uses the weights of lane l mod weight_lanes.

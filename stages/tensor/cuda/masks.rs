@@ -1,4 +1,4 @@
-//! Dropout on a card. Nothing is drawn, copied or stored: whether an entry survives follows from the key of its lane, the
+//! Dropout on a GPU. Nothing is drawn, copied or stored: whether an entry survives follows from the key of its lane, the
 //! number of the pass and its place, so the backward pass finds the same masks again.
 
 use std::sync::{Arc, OnceLock};

@@ -18,7 +18,7 @@ fn graphs(model: &str) -> [Graph; 2] {
     [false, true].map(|sparse| {
         let (operator, mut nodes, spectrum) = testing::artifacts_with(model != "bernnet");
         if sparse {
-            nodes.features = Features::Sparse(crate::math::sparse_product::tests::random(testing::NODES, 20, 0.2, 8));
+            nodes.features = Features::Sparse(crate::math::testing::random(testing::NODES, 20, 0.2, 8));
         }
         let rows = nodes.features.to_dense();
         nodes.labels = (0..nodes.len()).map(|i| u32::from(rows.row(i)[..3].iter().sum::<f32>() > 0.1)).collect();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::math::kernels::{pad_rows, padded, unpad_rows};
 use crate::math::random::Stream;
-pub(crate) use crate::math::testing::symmetric;
+use crate::math::testing::symmetric;
 
 fn numbers(count: usize, seed: u64) -> Vec<f64> {
     let mut stream = Stream::new(seed, &["test", "hops"]);
@@ -58,7 +58,7 @@ fn close(a: &[f64], b: &[f64], tolerance: f64) -> bool {
 fn a_product_equals_the_plain_sum_for_every_width() {
     for n in [1, 37] {
         let matrix = symmetric(n, 3, 7);
-        let propagator = Propagator::new(matrix.clone());
+        let propagator = Hops::new(matrix.clone());
         for columns in [1, 2, 5, 7, 8, 15, 16, 17, 21, 40, 64, 70, 130] {
             let z = numbers(n * columns, 1);
             let mut out = vec![7.0; n * padded(columns)];
@@ -72,7 +72,7 @@ fn a_product_equals_the_plain_sum_for_every_width() {
 fn polynomials_and_their_dots_equal_plain_sums_in_either_basis() {
     let n = 53;
     let matrix = symmetric(n, 3, 8);
-    let propagator = Propagator::new(matrix.clone());
+    let propagator = Hops::new(matrix.clone());
     for basis in [Basis::Powers, Basis::Chebyshev] {
         for (order, columns) in [(0, 3), (1, 1), (2, 16), (5, 7), (9, 70)] {
             let (z, against) = (numbers(n * columns, 1), numbers(n * columns, 2));
@@ -101,7 +101,7 @@ fn polynomials_and_their_dots_equal_plain_sums_in_either_basis() {
 #[test]
 fn threads_and_other_columns_change_no_byte_and_single_precision_is_near() {
     let (n, columns, order) = (1500, 20, 4);
-    let propagator = Propagator::new(symmetric(n, 5, 9));
+    let propagator = Hops::new(symmetric(n, 5, 9));
     assert!(propagator.tasks.len() > 3, "enough work for several tasks");
     let (z, against, c) = (numbers(n * columns, 1), numbers(n * columns, 2), numbers((order + 1) * columns, 3));
     let run = |[z, against, c]: [&[f64]; 3], columns: usize, threads: usize| {
@@ -132,6 +132,6 @@ fn the_first_loop_is_found() {
         let indptr = (0..=3).collect();
         Csr::new(3, indptr, entries.map(|e| e.0).to_vec(), entries.map(|e| e.1).to_vec()).unwrap()
     };
-    assert_eq!(Propagator::new(matrix([(1, 1.0), (0, 1.0), (2, 0.5)])).first_loop(), Some(2));
-    assert_eq!(Propagator::new(matrix([(1, 1.0), (0, 1.0), (2, 0.0)])).first_loop(), None, "a stored zero is none");
+    assert_eq!(Hops::new(matrix([(1, 1.0), (0, 1.0), (2, 0.5)])).first_loop(), Some(2));
+    assert_eq!(Hops::new(matrix([(1, 1.0), (0, 1.0), (2, 0.0)])).first_loop(), None, "a stored zero is none");
 }

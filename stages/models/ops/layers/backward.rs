@@ -15,7 +15,7 @@ use crate::math::kernels::units::pass_back_in_place;
 use crate::math::kernels::{pad_rows, pad_transposed, padded, unpad_rows};
 use crate::math::real::Real;
 use crate::math::sparse_product::TwoSided;
-use crate::models::features::Stored;
+use crate::models::features::StoredFeatures;
 use crate::tensor::slices::{self, Element};
 
 /// Bytes of Δ of a lane up to which features gather rows of it; beyond, nodes scatter theirs.
@@ -130,7 +130,7 @@ impl Layers {
     ) -> Result<Vec<T>> {
         let of_lane = |lane: usize| lane * s.nodes * s.wide..(lane + 1) * s.nodes * s.wide;
         Ok(match self.x.stored_as::<T>()? {
-            Stored::Sparse { pattern, values } => {
+            StoredFeatures::Sparse { pattern, values } => {
                 let sources = |lane: usize| -> Vec<(&[T], &[T])> {
                     let values = |pass: &usize| masked[lane][*pass].as_deref().unwrap_or(values);
                     passes.iter().zip(deltas).map(|(pass, d)| (values(pass), &d[of_lane(lane)])).collect()
@@ -144,7 +144,7 @@ impl Layers {
                     }
                 })
             }
-            Stored::Dense(values) => sum_of_ranges(s, RANGE, |lane, range, sum| {
+            StoredFeatures::Dense(values) => sum_of_ranges(s, RANGE, |lane, range, sum| {
                 let mut scratch = Vec::new();
                 for (pass, deltas) in passes.iter().zip(deltas) {
                     let mask = self.passes[*pass].on_features(lane);

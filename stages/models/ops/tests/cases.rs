@@ -9,9 +9,9 @@ use super::super::sided::Eval;
 use super::super::*;
 use crate::kinds::{Features, Matrix};
 use crate::math::csr::Csr;
-use crate::math::kernels::hops::tests::symmetric;
 use crate::math::random::Stream;
-use crate::math::sparse_product::tests::random;
+use crate::math::testing::random;
+use crate::math::testing::symmetric;
 use crate::models::testing::{flat, normal};
 use crate::models::{FeatureView, Input};
 use crate::tensor::slices::by_float;
@@ -49,7 +49,7 @@ fn sided(main: &Tensor, eval: Option<&Tensor>, tape: &Tape) -> Sided {
     Sided::new(main.clone(), eval.map_or(Eval::Same, |eval| Eval::Own(eval.clone())), tape)
 }
 
-/// One mask a lane, of all lanes.
+/// One mask per lane.
 fn masks(lanes: usize, entries: usize, seed: u64) -> Masks {
     let mut stream = Stream::new(seed, &["test", "masks"]);
     Arc::new(LaneMasks::Drawn((0..lanes).map(|_| Mask::draw(&mut stream, entries, 0.4)).collect()))
