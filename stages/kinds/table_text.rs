@@ -77,35 +77,37 @@ impl Table {
         out + "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     }
 
-    /// Returns one line a cell, with plain numbers (shares are not in percent); rank is 1, 2 or empty. A cell that could
+    /// Returns one line per cell, with plain numbers (shares are not in percent); rank is 1, 2 or empty. A cell that could
     /// not be computed has no mean, and says why in `note`.
     pub fn csv(&self) -> String {
-        let mut out = String::from("row,column,metric,mean,std,n,rank,reference-mean,reference-std,note\n");
-        let label = |labels: &[String], at: usize| csv_text(labels.get(at).map_or("", String::as_str));
-        let metric = &self.metric;
+        let label = |labels: &[String], at: usize| labels.get(at).cloned().unwrap_or_default();
         let plain = |number: Option<f64>| number.map_or(String::new(), |x| x.to_string());
-        let published = |r: Option<&Reference>| {
-            let r = r.cloned().unwrap_or_default();
-            (format!("{},{}", plain(r.mean), plain(r.std)), r.note)
+        let line = |(row, column): (usize, usize), own: [String; 4], reference: Option<&Reference>, why: &str| {
+            let reference = reference.cloned().unwrap_or_default();
+            let notes: Vec<&str> = [why, &reference.note].into_iter().filter(|n| !n.is_empty()).collect();
+            let place = [label(&self.rows, row), label(&self.columns, column), self.metric.to_string()];
+            let published = [plain(reference.mean), plain(reference.std), notes.join("; ")];
+            place.into_iter().chain(own).chain(published).collect::<Vec<_>>()
         };
-        for cell in &self.cells {
+        let cells = self.cells.iter().map(|cell| {
             let rank = match cell.rank {
                 Some(Rank::Best) => "1",
                 Some(Rank::Second) => "2",
                 None => "",
             };
-            let (row, column) = (label(&self.rows, cell.row), label(&self.columns, cell.column));
-            let (reference, note) = published(cell.reference.as_ref());
-            let (std, note) = (plain(cell.std), csv_text(&note));
-            let _ = writeln!(out, "{row},{column},{metric},{},{std},{},{rank},{reference},{note}", cell.mean, cell.n);
-        }
-        for absent in &self.absent {
-            let (row, column) = (label(&self.rows, absent.row), label(&self.columns, absent.column));
-            let (reference, note) = published(absent.reference.as_ref());
-            let notes: Vec<&str> = [absent.why.as_str(), &note].into_iter().filter(|n| !n.is_empty()).collect();
-            let _ = writeln!(out, "{row},{column},{metric},,,0,,{reference},{}", csv_text(&notes.join("; ")));
-        }
-        out
+            let own = [cell.mean.to_string(), plain(cell.std), cell.n.to_string(), rank.to_owned()];
+            line((cell.row, cell.column), own, cell.reference.as_ref(), "")
+        });
+        let absent = self.absent.iter().map(|absent| {
+            let own = ["", "", "0", ""].map(str::to_owned);
+            line((absent.row, absent.column), own, absent.reference.as_ref(), &absent.why)
+        });
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let header = ["row", "column", "metric", "mean", "std", "n", "rank", "reference-mean", "reference-std", "note"];
+        let lines = std::iter::once(header.map(str::to_owned).to_vec()).chain(cells).chain(absent);
+        // Writing to memory cannot fail, and what is written is text.
+        lines.for_each(|line| drop(writer.write_record(line)));
+        String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 
     /// Returns everything there is to know about the table.
@@ -252,11 +254,6 @@ fn latex_text(text: &str) -> String {
         }
     }
     out
-}
-
-fn csv_text(text: &str) -> String {
-    let plain = !text.contains(['"', ',', '\n', '\r']);
-    if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }
 
 #[cfg(test)]
