@@ -52,7 +52,14 @@ fn evaluate(
     let scored = trained.splits.iter().zip(&splits.parts).enumerate();
     let scores = scored.map(|(index, (split, parts))| {
         check_finite(index, split, classes)?;
-        Ok(score(rows, split, parts, labels, classes))
+        let scores = score(rows, split, parts, labels, classes);
+        for (part, name) in [(&scores.train, "training"), (&scores.val, "validation"), (&scores.test, "test")] {
+            if let Some((score, value)) = part.scores.iter().find(|(_, value)| !value.is_finite()) {
+                let what = format!("metric `{score}` is `{value}` on the {name} nodes of split {index}");
+                return Err(StageError::numeric(what, "a metric must be finite, also for a part without nodes"));
+            }
+        }
+        Ok(scores)
     });
     Ok(Metrics { splits: scores.collect::<Result<_, StageError>>()? })
 }

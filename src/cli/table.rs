@@ -53,9 +53,11 @@ impl Format {
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let plan = args.pipeline.plan(registry)?;
     let store = args.store.look()?;
+    // Other outputs, such as figures, have no file of the format.
+    let tables: Vec<&Output> = plan.outputs.iter().filter(|o| has_format(&plan, o, args.format)).collect();
     let wanted = match &args.name {
-        None => plan.outputs.iter().collect(),
-        Some(name) => vec![find(&plan, name)?],
+        None => tables,
+        Some(name) => vec![find(&tables, name)?],
     };
     if wanted.is_empty() {
         return Err(Failure::usage("the pipeline has no tables", Some("add `tables:` to the file")));
@@ -74,9 +76,14 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-fn find<'p>(plan: &'p Plan, name: &str) -> Result<&'p Output, Failure> {
-    plan.outputs.iter().find(|o| o.name == name).ok_or_else(|| {
-        let hint = nearest_help(name, plan.outputs.iter().map(|o| o.name.as_str()));
+fn has_format(plan: &Plan, output: &Output, format: Format) -> bool {
+    let ending = format!(".{}", format.ending());
+    plan.node(output.node).stage.publishes.iter().any(|file| file.ends_with(&ending))
+}
+
+fn find<'p>(tables: &[&'p Output], name: &str) -> Result<&'p Output, Failure> {
+    tables.iter().copied().find(|o| o.name == name).ok_or_else(|| {
+        let hint = nearest_help(name, tables.iter().map(|o| o.name.as_str()));
         Failure::usage(format!("the pipeline has no table `{name}`"), Some(&hint))
     })
 }

@@ -155,7 +155,8 @@ impl Plan {
 
     /// Returns what the pipeline is for: the nodes that no other node needs, of the stages that no other stage uses. Being
     /// sliced is no need: the pipeline asks for the whole as well. A node of another stage that nobody needs is there
-    /// because of a sweep, such as the eigenpairs of an operator on which only models without eigenpairs are trained.
+    /// because of a sweep, such as the eigenpairs of an operator on which only models without eigenpairs are trained. What
+    /// is published is wanted even where another node reads it.
     pub fn leaves(&self) -> Vec<NodeId> {
         let mut leaf = vec![true; self.nodes.len()];
         let mut used = BTreeSet::new();
@@ -164,7 +165,9 @@ impl Plan {
             leaf[edge.node.0] = false;
             used.insert(&self.node(edge.node).name.stage);
         }
-        let wanted = |(id, node): &(NodeId, &Node)| leaf[id.0] && !used.contains(&node.name.stage);
+        let published: BTreeSet<NodeId> = self.outputs.iter().map(|output| output.node).collect();
+        let wanted =
+            |(id, node): &(NodeId, &Node)| published.contains(id) || leaf[id.0] && !used.contains(&node.name.stage);
         self.iter().filter(wanted).map(|(id, _)| id).collect()
     }
 }

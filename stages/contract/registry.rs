@@ -8,7 +8,7 @@ use std::any::Any;
 use std::fmt;
 
 use super::StageDef;
-use super::params::Variant;
+use super::params::{self, Variant};
 
 /// The crate that a row comes from. It enters the keys of whatever an added row computes.
 ///
@@ -43,6 +43,10 @@ pub trait Row: Any + Send + Sync {
     fn noun(&self) -> &'static str;
     /// Name, version, parameters and needs.
     fn variant(&self) -> &Variant;
+    /// Names that a row of this table cannot have, because they mean something else where its name stands.
+    fn reserved(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 impl fmt::Debug for dyn Row {
@@ -103,8 +107,16 @@ impl Registry {
     pub fn add_stage(&mut self, stage: &'static StageDef) -> Result<(), Refused> {
         let taken = self.stage(stage.name).map(|there| there.from);
         acceptable("stage", stage.name, stage.from, taken)?;
+        let ending = |file: &&'static str| file.rsplit('.').next().unwrap_or(file);
+        for (i, file) in stage.publishes.iter().enumerate() {
+            if stage.publishes[..i].iter().any(|other| ending(&other) == ending(&file)) {
+                return Err(Refused::Ending { name: stage.name, ending: ending(&file) });
+            }
+        }
         self.stages.push(stage);
-        Ok(())
+        self.disjoint().inspect_err(|_| {
+            self.stages.pop();
+        })
     }
 
     /// Adds a row of a user's own to its table.
@@ -115,7 +127,37 @@ impl Registry {
         let added = row.variant();
         let taken = self.rows::<R>().map(Row::variant).find(|there| there.name == added.name).map(|there| there.from);
         acceptable(row.noun(), added.name, added.from, taken)?;
+        if row.reserved().contains(&added.name) {
+            return Err(Refused::Reserved { noun: row.noun(), name: added.name });
+        }
         self.rows.push(row);
+        self.disjoint().inspect_err(|_| {
+            self.rows.pop();
+        })
+    }
+
+    /// Checks that what stands side by side in a pipeline file can be told apart: a row's parameters and its stage's. Also
+    /// that files are named where keys look for them.
+    ///
+    /// # Errors
+    /// The first that cannot.
+    pub fn disjoint(&self) -> Result<(), Refused> {
+        for stage in self.stages() {
+            let own = stage.own_schema(self);
+            if let Some(param) = params::nested_file(&own) {
+                return Err(Refused::NestedFile { noun: "stage", name: stage.name, param });
+            }
+            for row in stage.choice.map(|choice| (choice.rows)(self)).unwrap_or_default() {
+                let (noun, variant) = (row.noun(), row.variant());
+                let mut shared = params::names(variant.schema()).filter(|name| params::property(&own, name).is_some());
+                if let Some(param) = shared.next() {
+                    return Err(Refused::Param { noun, name: variant.name, param: param.into(), stage: stage.name });
+                }
+                if let Some(param) = params::nested_file(variant.schema()) {
+                    return Err(Refused::NestedFile { noun, name: variant.name, param });
+                }
+            }
+        }
         Ok(())
     }
 }
@@ -153,6 +195,44 @@ pub enum Refused {
         name: &'static str,
         /// Where the other one comes from.
         from: Crate,
+    },
+    /// The name means something else.
+    #[error("`{name}` cannot be the name of a {noun}: it stands for something else beside it; give yours another name")]
+    Reserved {
+        /// What the row is.
+        noun: &'static str,
+        /// Its name.
+        name: &'static str,
+    },
+    /// A parameter has the name of one of the stage's own, beside which it stands.
+    #[error("{noun} `{name}` has a parameter `{param}`, which `{stage}` has itself: give yours another name")]
+    Param {
+        /// What the row is.
+        noun: &'static str,
+        /// Its name.
+        name: &'static str,
+        /// The parameter.
+        param: String,
+        /// The stage.
+        stage: &'static str,
+    },
+    /// A file inside of a mapping would count by its path.
+    #[error("`{param}` of {noun} `{name}` names a file inside of a mapping: a file must be a parameter of its own")]
+    NestedFile {
+        /// What the row is.
+        noun: &'static str,
+        /// Its name.
+        name: &'static str,
+        /// The parameter that holds the mapping.
+        param: String,
+    },
+    /// Two published files would have one name.
+    #[error("stage `{name}` publishes two files that end in `.{ending}`: they would have one name")]
+    Ending {
+        /// The stage.
+        name: &'static str,
+        /// What both end in.
+        ending: &'static str,
     },
 }
 

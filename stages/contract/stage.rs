@@ -253,5 +253,12 @@ fn run_and_save<S: Stage>(checked: &Checked, job: &Job, dir: &Path) -> Result<()
     let job = Job { chosen: checked.chosen(), used: checked.used(), ..*job };
     let output = S::run(&params, &job)?;
     job.check_cancelled()?;
-    Ok(output.save(dir)?)
+    output.save(dir)?;
+    match S::PUBLISHES.iter().find(|file| !dir.join(file).is_file()) {
+        None => Ok(()),
+        Some(file) => Err(StageError::Unusable {
+            what: format!("stage `{}` publishes `{file}`, which its output did not write", S::NAME),
+            hint: None,
+        }),
+    }
 }

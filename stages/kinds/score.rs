@@ -110,6 +110,10 @@ impl Row for ScoreDef {
     fn variant(&self) -> &Variant {
         &self.variant
     }
+    fn reserved(&self) -> &'static [&'static str] {
+        // Columns that stand beside the scores in `metrics.parquet` and `metrics.json`.
+        &["split", "part", "nodes"]
+    }
 }
 
 /// Every built-in score, in the order in which metrics are stored.

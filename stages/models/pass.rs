@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use candle_core::{Result, bail};
 use rayon::prelude::*;
 
 use super::Streams;
@@ -55,16 +56,22 @@ pub struct Dropout<'p, 's> {
 
 impl Dropout<'_, '_> {
     /// Draws a mask of `entries` entries for every lane in training; none in evaluation and for p = 0.
-    pub(crate) fn masks(self, entries: usize) -> Option<Masks> {
+    ///
+    /// # Errors
+    /// When p is no rate: below 0, or so large that nothing would be left.
+    pub(crate) fn masks(self, entries: usize) -> Result<Option<Masks>> {
         let Self { pass, p, purpose } = self;
-        if !pass.trains() || p <= 0.0 {
-            return None;
+        if !(0.0..1.0).contains(&p) {
+            bail!("dropout `{purpose}` has the rate {p}, expected at least 0 and below 1");
+        }
+        if !pass.trains() || p == 0.0 {
+            return Ok(None);
         }
         #[cfg(feature = "cuda")]
         if let Some(keys) = &mut pass.keys {
-            return Some(Arc::new(keys.masks(pass.lanes, p, purpose)));
+            return Ok(Some(Arc::new(keys.masks(pass.lanes, p, purpose))));
         }
         let draw = |lane: &mut Streams| Mask::draw(lane.open(purpose), entries, p);
-        Some(Arc::new(LaneMasks::Drawn(pass.lanes.par_iter_mut().map(draw).collect())))
+        Ok(Some(Arc::new(LaneMasks::Drawn(pass.lanes.par_iter_mut().map(draw).collect()))))
     }
 }

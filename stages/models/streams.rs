@@ -89,20 +89,24 @@ pub(super) mod keys {
     pub struct Keys {
         /// Passes so far.
         passes: u64,
-        named: BTreeMap<&'static str, Arc<cuda::Keys>>,
+        /// The keys of a purpose, and how often this pass has used them.
+        named: BTreeMap<&'static str, (Arc<cuda::Keys>, u64)>,
     }
 
     impl Keys {
         /// Counts a pass.
         pub fn next_pass(&mut self) {
             self.passes += 1;
+            self.named.values_mut().for_each(|(_, uses)| *uses = 0);
         }
 
         /// Returns the masks of this pass.
         pub fn masks(&mut self, lanes: &[Streams], p: f64, purpose: &'static str) -> LaneMasks {
             let name = || Arc::new(cuda::Keys::new(lanes.iter().map(|lane| lane.key(purpose)).collect()));
-            let keys = self.named.entry(purpose).or_insert_with(name);
-            LaneMasks::Hashed(cuda::Masks::new(keys.clone(), self.passes, p))
+            let (keys, uses) = self.named.entry(purpose).or_insert_with(|| (name(), 0));
+            *uses += 1;
+            // A purpose that a pass uses again gets other masks, as a stream would give.
+            LaneMasks::Hashed(cuda::Masks::new(keys.clone(), self.passes << 16 | *uses, p))
         }
 
         /// Forgets the keys: there are other lanes now. Passes count on.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_core::{DType, Device, Result, Tensor, Var, bail};
 
 use super::ops::AsTensor;
 use super::{Pass, Streams};
@@ -61,7 +61,18 @@ impl State {
     }
 
     fn commit(&self) -> Result<()> {
-        self.next.borrow_mut().take().map_or(Ok(()), |next| self.now.set(&next))
+        let Some(next) = self.next.borrow_mut().take() else { return Ok(()) };
+        let now = self.now.tensor();
+        if (next.dims(), next.dtype()) != (now.dims(), now.dtype()) {
+            bail!(
+                "an update of {:?} {:?} for a state of {:?} {:?}",
+                next.dims(),
+                next.dtype(),
+                now.dims(),
+                now.dtype()
+            );
+        }
+        self.now.set(&next)
     }
 }
 
@@ -139,8 +150,16 @@ impl<'s> Weights<'s> {
         let shape = [&[self.lanes.len()], shape].concat();
         let tensor = Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)?;
         let param = Param::new(&tensor)?;
-        self.named.push(Named { name, param: param.clone(), changed: Changed::ByGradient(rule) });
+        self.push(Named { name, param: param.clone(), changed: Changed::ByGradient(rule) })?;
         Ok(param)
+    }
+
+    fn push(&mut self, named: Named) -> Result<()> {
+        if self.named.iter().any(|there| there.name == named.name) {
+            bail!("a model has two tensors of the name `{}`", named.name);
+        }
+        self.named.push(named);
+        Ok(())
     }
 
     /// Adds a tensor that the model changes itself; it starts with the same `values` in every lane.
@@ -151,7 +170,7 @@ impl<'s> Weights<'s> {
         let one = Tensor::from_slice(values, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)?;
         let now = Param::new(&one.broadcast_left(self.lanes.len())?.contiguous()?)?;
         let state = State { now: now.clone(), next: Rc::default() };
-        self.named.push(Named { name, param: now, changed: Changed::ByModel(state.clone()) });
+        self.push(Named { name, param: now, changed: Changed::ByModel(state.clone()) })?;
         Ok(state)
     }
 

@@ -3,3 +3,5 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub(crate) mod slices;
+
+pub use slices::Element;

@@ -7,7 +7,7 @@ use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor
 use crate::math::kernels::Vector;
 
 /// A type that both candle and our own kernels compute in.
-pub(crate) trait Element: Vector + WithDType {
+pub trait Element: Vector + WithDType {
     /// Borrows the values of a storage of this type, to change them.
     fn of_storage(storage: &mut CpuStorage) -> Option<&mut [Self]>;
 }

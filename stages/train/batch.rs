@@ -108,6 +108,11 @@ impl<'r> Batch<'r> {
             let output = self.model.forward(data, &x, &mut self.streams.pass(sides))?;
             let (train, val) = (sides.train().then_some(&self.train), sides.evaluate().then_some(&self.val));
             let scores = score_pass(&output.logits, train, output.term.as_ref(), val)?;
+            if let Some(name) = self.hidden.keys().find(|name| output.hidden.iter().all(|(n, _)| n != *name)) {
+                let what =
+                    format!("`{}` names the activation `{name}`, which it does not return", self.run.params.model);
+                return Err(StageError::Unusable { what, hint: None });
+            }
             // The weights are those that the epoch before has left.
             if let Some(scores) = scores.val {
                 self.keep(&output, epoch - 1, &scores)?;

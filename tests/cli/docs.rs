@@ -63,7 +63,7 @@ fn imports(crate_dir: &Path, file: &Path) -> Vec<Import> {
 
 fn imports_of(text: &str, module: &[String]) -> Vec<Import> {
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
-    let is_tests = |pair: &[&str]| pair[0].trim() == "#[cfg(test)]" && pair[1].contains("mod tests");
+    let is_tests = |pair: &[&str]| pair[0].trim() == "#[cfg(test)]" && pair[1].contains("mod tests {");
     let end = lines.windows(2).position(is_tests).unwrap_or(lines.len());
     let code = lines[..end].join("\n");
     let mut found = Vec::new();
@@ -235,7 +235,7 @@ fn only_the_command_line_and_reports_print() {
                 continue;
             }
             let text = std::fs::read_to_string(path).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
             let prints = ["println!", "eprintln!", "print!(", "dbg!("].iter().any(|m| code.contains(m));
             assert!(!prints, "{} prints", path.display());
         }

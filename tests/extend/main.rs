@@ -12,7 +12,7 @@ use ppgnn::pipeline::{Nothing, Pipeline, json_schema};
 use ppgnn::plan::{Plan, Surroundings, build};
 use ppgnn::stages::candle_core::Result;
 use ppgnn::stages::contract::params::Params;
-use ppgnn::stages::contract::{Crate, Job, Kind, Refused, Slot, Stage, StageError};
+use ppgnn::stages::contract::{Artifact, ArtifactError, Crate, Job, Kind, Refused, Slot, Stage, StageError};
 use ppgnn::stages::formats::Format;
 use ppgnn::stages::kinds::{Features, Graph, Matrix, Predicted, Score};
 use ppgnn::stages::models::blocks::{Linear, Names};
@@ -102,6 +102,74 @@ impl Stage for Same {
     }
 }
 
+/// A figure; the case says which files it publishes.
+struct Picture<const CASE: u8>;
+
+struct Drawn;
+
+impl Artifact for Drawn {
+    const KIND: Kind = Kind("drawn");
+    fn save(&self, dir: &Path) -> std::result::Result<(), ArtifactError> {
+        let path = dir.join("figure.svg");
+        std::fs::write(&path, "<svg/>").map_err(|e| ArtifactError::io(&path, e))
+    }
+    fn load(_: &Path) -> std::result::Result<Self, ArtifactError> {
+        Ok(Self)
+    }
+}
+
+impl<const CASE: u8> Stage for Picture<CASE> {
+    const NAME: &'static str = "picture";
+    const ABOUT: &'static str = "Draws a graph";
+    const VERSION: u32 = 1;
+    const CRATE: Crate = MINE;
+    const INPUTS: &'static [Slot] = &[Slot::one("graph", Kind("graph"))];
+    const PUBLISHES: &'static [&'static str] =
+        [&["figure.svg"] as &[&str], &["a.svg", "b.svg"], &["figure.svg", "figure.csv"]][CASE as usize];
+    type Params = Nodes;
+    type Output = Drawn;
+    fn run(_: &Nodes, _: &Job) -> std::result::Result<Drawn, StageError> {
+        Ok(Drawn)
+    }
+}
+
+/// A model whose parameter stands in the way of one of `train`.
+struct Clash;
+
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Seeded {
+    /// A name that `train` has.
+    seed: u64,
+}
+impl Params for Seeded {}
+
+impl Model for Clash {
+    fn forward(&self, _: &GraphView, x: &Input, _: &mut Pass) -> Result<models::Output> {
+        Ok(x.times(&self.weight())?.into())
+    }
+}
+
+impl Clash {
+    fn weight(&self) -> ppgnn::stages::candle_core::Tensor {
+        unreachable!("it is never built")
+    }
+}
+
+impl Build for Clash {
+    const NAME: &'static str = "clash";
+    const ABOUT: &'static str = "Never built";
+    const VERSION: u32 = 1;
+    const CRATE: Crate = MINE;
+    type Params = Seeded;
+    fn build(_: &Seeded, _: &GraphView, _: &mut Weights) -> std::result::Result<Self, StageError> {
+        Ok(Self)
+    }
+    fn widest(_: &Seeded, _: &GraphView) -> usize {
+        1
+    }
+}
+
 /// The largest share of nodes that one class was predicted for: smaller is better, and no percentage.
 struct Skew;
 
@@ -145,9 +213,44 @@ fn program() -> Program {
 const ARGS: &str = "PPGNN_TEST_ARGS";
 
 #[test]
+fn what_cannot_stand_side_by_side_is_refused() {
+    let refused = |program: Program| program.registry().err().unwrap()[0].to_string();
+    let clash = refused(Program::new().model::<Clash>());
+    assert_eq!(clash, "model `clash` has a parameter `seed`, which `train` has itself: give yours another name");
+    let endings = refused(Program::new().stage::<Picture<1>>());
+    assert_eq!(endings, "stage `picture` publishes two files that end in `.svg`: they would have one name");
+    assert!(ppgnn::stages::built_in().disjoint().is_ok());
+}
+
+#[test]
+fn a_stage_of_a_users_own_publishes_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("figure.yaml");
+    let text = "
+ppgnn: 1
+name: figure
+datasets: { small: { format: csbm, nodes: 40, features: 2 } }
+stages:
+  load: { params: { dataset: small } }
+  picture: { inputs: { graph: load } }
+";
+    std::fs::write(&file, text).unwrap();
+    let artifacts = dir.path().join("artifacts");
+    let args = ["run".as_ref(), file.as_os_str(), "--artifacts".as_ref(), artifacts.as_os_str()];
+    assert_eq!(Program::new().stage::<Picture<0>>().run_with(args), 0);
+    assert_eq!(std::fs::read_to_string(artifacts.join("results/figure/picture.svg")).unwrap(), "<svg/>");
+    let args = ["table".as_ref(), file.as_os_str(), "--artifacts".as_ref(), artifacts.as_os_str()];
+    assert_eq!(Program::new().stage::<Picture<0>>().run_with(args), 2, "a figure is no table");
+    // A file that the output does not have fails the stage, not the publishing after it.
+    let other = dir.path().join("other");
+    let args = ["run".as_ref(), file.as_os_str(), "--artifacts".as_ref(), other.as_os_str()];
+    assert_eq!(Program::new().stage::<Picture<2>>().run_with(args), 5);
+}
+
+#[test]
 #[ignore = "the program that other tests start"]
 fn own_program() {
-    let args = std::env::var(ARGS).unwrap();
+    let Ok(args) = std::env::var(ARGS) else { return };
     std::process::exit(program().run_with(args.split(' ')).into());
 }
 
@@ -185,9 +288,8 @@ fn a_pipeline_of_own_rows_runs_to_its_table() {
     // Half of the nodes of a ring have either class, and all are predicted right.
     let table = std::fs::read_to_string(dir.path().join("artifacts/results/mine/skew.md")).unwrap();
     assert!(table.contains("0.5 ± 0.0") && table.contains("Test skew: mean"), "{table}");
-    let again = run(dir.path(), "run mine.yaml");
-    let said = String::from_utf8(again.stderr).unwrap();
-    assert!(said.contains("0 ran") || !said.contains(" Ran "), "{said}");
+    let again = printed(dir.path(), "run mine.yaml --json");
+    assert!(again.contains("\"ran\":0,"), "{again}");
     let why = printed(dir.path(), "why mine.yaml train");
     assert!(why.contains("hit"), "{why}");
 }

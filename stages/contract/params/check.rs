@@ -170,17 +170,30 @@ fn missing<'s>(schema: &'s Value, part: &Map<String, Value>) -> impl Iterator<It
     })
 }
 
-fn property<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
+pub(crate) fn property<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
     schema.get("properties")?.get(name)
 }
 
-fn names(schema: &Value) -> impl Iterator<Item = &str> + Clone {
+pub(crate) fn names(schema: &Value) -> impl Iterator<Item = &str> + Clone {
     schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|p| p.keys().map(String::as_str))
 }
 
 /// Returns the names of the parameters that are files, in the schema's order.
 pub(crate) fn file_params(schema: &Value) -> Vec<String> {
     names(schema).filter(|name| property(schema, name).is_some_and(is_file)).map(str::to_owned).collect()
+}
+
+/// Returns the first parameter that holds a file somewhere inside, where nobody would look for it.
+pub(crate) fn nested_file(schema: &Value) -> Option<String> {
+    fn inside(value: &Value) -> bool {
+        match value {
+            Value::Object(map) => map.contains_key("x-file") || map.values().any(inside),
+            Value::Array(items) => items.iter().any(inside),
+            _ => false,
+        }
+    }
+    let hidden = |name: &&str| property(schema, name).is_some_and(|p| !is_file(p) && inside(p));
+    names(schema).find(hidden).map(str::to_owned)
 }
 
 /// A file parameter or a list of files, alone or as one of the shapes of an optional parameter.

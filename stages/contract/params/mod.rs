@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 
 use super::{Chosen, Crate, Row, StageError};
 pub(super) use check::check;
-pub(crate) use check::file_params;
+pub(crate) use check::{file_params, names, nested_file, property};
 pub use types::{Bytes, DropoutRate, FilePath, NoParams};
 pub use words::{describe, expectation, list, nearest, nearest_help};
 

@@ -67,10 +67,12 @@ impl Perceptron {
         let units = x.rows() * self.hidden;
         let mut masks = Vec::with_capacity(count);
         for (on_features, on_hidden) in MASKS.into_iter().take(count) {
-            masks.push(PassMasks {
-                features: pass.dropout(self.dropout, on_features).masks(x.stored()),
-                hidden: self.second.as_ref().and_then(|_| pass.dropout(self.dropout, on_hidden).masks(units)),
-            });
+            let features = pass.dropout(self.dropout, on_features).masks(x.stored())?;
+            let hidden = match self.second {
+                Some(_) => pass.dropout(self.dropout, on_hidden).masks(units)?,
+                None => None,
+            };
+            masks.push(PassMasks { features, hidden });
         }
         x.layers(self.first.weights(), self.second.as_ref().map(Linear::weights), masks)
     }

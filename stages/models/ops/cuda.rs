@@ -10,14 +10,13 @@ use std::sync::Arc;
 
 use candle_core::{Result, Tensor};
 
-use super::Masks;
-use super::dropout::rectify;
-use super::entropy::{Judgement, Score, Targets};
-use super::first::{LayerWeights, PassMasks};
+use super::layers::{LayerWeights, PassMasks};
+use super::loss::{PassScores, Score, Targets};
+use super::masks::Masks;
 use super::propagate::{Basis, Propagator};
-use super::tape::Tape;
-use super::wide::{Eval, Sided};
-use crate::models::FeatureView;
+use super::sided::{Eval, Sided};
+use super::sum::sum;
+use crate::models::{FeatureView, Input};
 use crate::tensor::cuda;
 
 /// Applies a step to each side.
@@ -80,7 +79,7 @@ pub fn plus(x: &Sided, y: &Sided) -> Result<Sided> {
 /// X with masks on the training side.
 pub fn dropout(x: &Sided, masks: Masks) -> Result<Sided> {
     let (x, input) = (x.parted(), x.main().clone());
-    let apply = |x: &Tensor, masks: &Masks| {
+    let apply = |x: &Tensor, masks: &Masks| -> Result<Tensor> {
         let masks = masks.on_gpu()?;
         Ok(cuda::tensor(cuda::lend(&x.contiguous()?, |x| cuda::dropout(x, masks))?, x.shape()))
     };

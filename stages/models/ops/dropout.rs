@@ -18,7 +18,7 @@ impl Sided {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn dropout(&self, dropout: Dropout) -> Result<Self> {
-        match dropout.masks(self.entries()) {
+        match dropout.masks(self.entries())? {
             Some(masks) => self.masked(masks),
             None => Ok(self.clone()),
         }
@@ -37,7 +37,7 @@ impl Sided {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn relu_dropout(&self, dropout: Dropout) -> Result<Self> {
-        self.rectified(dropout.masks(self.entries()))
+        self.rectified(dropout.masks(self.entries())?)
     }
 
     /// Entries of one lane.

@@ -80,7 +80,7 @@ impl Input {
     /// # Errors
     /// When the shapes or types do not fit.
     pub fn layer(&self, layer: &Linear, dropout: Dropout) -> Result<Sided> {
-        self.one(layer.weights(), dropout.masks(self.stored()))
+        self.one(layer.weights(), dropout.masks(self.stored())?)
     }
 
     fn one(&self, layer: LayerWeights, features: Option<Masks>) -> Result<Sided> {

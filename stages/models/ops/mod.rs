@@ -43,8 +43,6 @@ pub use loss::{PassScores, Score, Targets, score_pass};
 pub use masks::{LaneMasks, Mask, Masks};
 pub use propagate::{Basis, Propagator};
 pub use response::Response;
-pub use sided::{AsTensor, Sided};
-#[cfg(test)]
-pub(crate) use sided::{Back, Gradient, operation};
+pub use sided::{AsTensor, Back, Gradient, Sided, operation};
 pub(crate) use tape::Gradients;
 pub use tape::{Sides, Tape};

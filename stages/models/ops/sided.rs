@@ -70,12 +70,13 @@ impl Sided {
     }
 
     /// Returns which sides the pass computes.
-    pub(crate) fn sides(&self) -> Sides {
+    pub fn sides(&self) -> Sides {
         self.tape.sides()
     }
 
     /// Returns the same with a training side that may differ from the evaluation side from here on.
-    pub(crate) fn parted(&self) -> Self {
+    #[must_use]
+    pub fn parted(&self) -> Self {
         let eval = match (&self.eval, self.sides()) {
             (Eval::Same, Sides::Both) => Eval::Own(self.main.clone()),
             (Eval::Same, Sides::Train) => Eval::Absent,
@@ -85,8 +86,8 @@ impl Sided {
     }
 
     /// Returns the side that gradients reach alone: what a term of the training loss is made of.
-    #[cfg(test)]
-    pub(crate) fn without_eval(&self) -> Self {
+    #[must_use]
+    pub fn without_eval(&self) -> Self {
         Self { eval: Eval::Absent, ..self.clone() }
     }
 
@@ -118,7 +119,8 @@ impl AsTensor for Tensor {
 }
 
 /// What an operation finds on its way back. `T`: the float type, `K`: what forward has kept, `N` inputs, `M` weights.
-pub(crate) struct Back<'a, T, K, const N: usize, const M: usize> {
+pub struct Back<'a, T, K, const N: usize, const M: usize> {
+    /// What forward has kept.
     pub kept: K,
     /// The gradient of the result.
     pub gradient: &'a [T],
@@ -126,11 +128,12 @@ pub(crate) struct Back<'a, T, K, const N: usize, const M: usize> {
     pub output: &'a [T],
     /// The inputs, training side.
     pub inputs: [&'a [T]; N],
+    /// The weights.
     pub weights: [&'a [T]; M],
 }
 
 /// The gradient of an input or of a weight.
-pub(crate) enum Gradient<T> {
+pub enum Gradient<T> {
     /// Is that of the result, as it is.
     Same,
     /// Has these values.
@@ -141,8 +144,11 @@ pub(crate) enum Gradient<T> {
 ///
 /// `forward` gets, for every side that is computed (training first), the values of all inputs, and the weights; it
 /// returns a result of `shape` for every side, and what is kept for the way back. `back` returns the gradients of the
-/// inputs and then those of the weights.
-pub(crate) fn operation<T: Element, K: 'static, const N: usize, const M: usize>(
+/// inputs and then those of the weights. In main memory: on a GPU such an operation is refused.
+///
+/// # Errors
+/// When the tensors are of another type than `T`, or elsewhere; and those of `forward`.
+pub fn operation<T: Element, K: 'static, const N: usize, const M: usize>(
     inputs: [&Sided; N],
     weights: [&Tensor; M],
     shape: &[usize],

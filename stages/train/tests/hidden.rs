@@ -58,7 +58,7 @@ fn what_a_model_changes_itself_is_stored_as_it_was_at_the_kept_epoch() {
     let params = Params { keep_hidden: true, window: 3, lr: 0.3, ..keeping("centred") };
     let run = Run::new(&params, parts(&graph), &splits, &job).unwrap();
     let finished = Batch::new(&run, &[0, 1, 2, 3]).unwrap().train().unwrap();
-    let mut means = Vec::new();
+    let (mut means, mut lengths) = (Vec::new(), Vec::new());
     for (_, split) in finished {
         let split = split.unwrap();
         let mut streams = testing::streams(1);
@@ -69,7 +69,9 @@ fn what_a_model_changes_itself_is_stored_as_it_was_at_the_kept_epoch() {
         assert_eq!(logits_of(&built, &split, &run.data), split.logits, "the mean belongs to the weights");
         assert!(split.hidden.contains_key("units"));
         means.push(split.weights["mean"].1.clone());
+        lengths.push(split.history.len());
     }
+    assert!(lengths.iter().any(|length| *length != lengths[0]), "a lane leaves before the others: {lengths:?}");
     assert!(means.iter().flatten().any(|m| *m != 0.0));
     assert!(means.windows(2).any(|pair| pair[0] != pair[1]), "every lane has its own");
 }

@@ -49,6 +49,11 @@ fn sided(main: &Tensor, eval: Option<&Tensor>, tape: &Tape) -> Sided {
     Sided::new(main.clone(), eval.map_or(Eval::Same, |eval| Eval::Own(eval.clone())), tape)
 }
 
+/// A second input, which has an evaluation side of its own where the first has: of the same values, but another tensor.
+fn beside(main: &Tensor, eval: Option<&Tensor>, tape: &Tape) -> Sided {
+    sided(main, eval.map(|_| main.copy().unwrap()).as_ref(), tape)
+}
+
 /// One mask per lane.
 fn masks(lanes: usize, entries: usize, seed: u64) -> Masks {
     let mut stream = Stream::new(seed, &["test", "masks"]);
@@ -124,7 +129,7 @@ pub fn cases(s: Sizes) -> Vec<Case> {
         case(
             "sum",
             vec![z.clone(), normal(&[s.lanes, s.nodes, s.columns], 5)],
-            Box::new(|x, eval, _, tape| sided(&x[0], eval, tape).plus(&sided(&x[1], None, tape))),
+            Box::new(|x, eval, _, tape| sided(&x[0], eval, tape).plus(&beside(&x[1], eval, tape))),
             Box::new(|x| (&x[0] + &x[1]).unwrap()),
         ),
         Case {
@@ -179,7 +184,7 @@ fn gated(s: Sizes, z: &Tensor) -> Case {
         name: "gate".into(),
         lanes: s.lanes,
         inputs: vec![z.clone(), normal(z.dims(), 31), normal(&[s.lanes, s.columns], 32)],
-        op: Box::new(|x, eval, _, tape| gate(&sided(&x[0], eval, tape), &sided(&x[1], None, tape), &x[2])),
+        op: Box::new(|x, eval, _, tape| gate(&sided(&x[0], eval, tape), &beside(&x[1], eval, tape), &x[2])),
         plain: Box::new(|x| (&x[0] * &x[1]).unwrap().broadcast_mul(&x[2].unsqueeze(1).unwrap()).unwrap()),
         has_beside: true,
         any_width: Vec::new(),
