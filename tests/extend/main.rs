@@ -195,7 +195,7 @@ fn a_pipeline_of_own_rows_runs_to_its_table() {
 #[test]
 fn own_rows_are_listed_with_their_crate() {
     let dir = tempfile::tempdir().unwrap();
-    for (what, name) in [("models", "layer"), ("datasets", "ring"), ("stages", "same")] {
+    for (what, name) in [("models", "layer"), ("formats", "ring"), ("stages", "same")] {
         assert!(printed(dir.path(), &format!("list {what}")).contains(name));
         let detailed = printed(dir.path(), &format!("list {what} {name}"));
         assert!(detailed.contains("(version 1, crate mine 0.1.0)"), "{detailed}");
