@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::artifacts::Artifacts;
 use super::failure::Failure;
-use super::project::{PipelineArgs, StoreArgs, surroundings};
+use super::project::{PipelineArgs, StoreArgs, plan_context};
 use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
 use crate::pipeline::Pipeline;
-use crate::plan::{self, FileDigests, NodeId, Plan, Surroundings};
+use crate::plan::{self, FileDigests, NodeId, Plan, PlanContext};
 
 /// Check pipeline files without training anything
 ///
@@ -87,7 +87,7 @@ impl Findings {
 
 /// Plans without digests: they only matter for keys, and nobody sees the keys here.
 fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
-    let around = Surroundings {
+    let around = PlanContext {
         registry,
         profile: String::new(),
         device_profile: String::new(),
@@ -100,17 +100,18 @@ fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
 fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Registry) -> Result<Findings, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
-    let plan = match plan::build(pipeline, &surroundings(registry, &digest, args.pipeline.wish(&pipeline.device))) {
-        Ok(plan) => plan,
-        Err(error) if error.is_data() => {
-            for problem in &error.problems {
-                note(&format!("note: {}", problem.message));
+    let plan =
+        match plan::build(pipeline, &plan_context(registry, &digest, args.pipeline.device_request(&pipeline.device))) {
+            Ok(plan) => plan,
+            Err(error) if error.is_data() => {
+                for problem in &error.problems {
+                    note(&format!("note: {}", problem.message));
+                }
+                let absent = error.problems.iter().map(|p| json!({"why": p.message, "remedy": p.help})).collect();
+                return Ok(Findings { absent, ..Findings::default() });
             }
-            let absent = error.problems.iter().map(|p| json!({"why": p.message, "remedy": p.help})).collect();
-            return Ok(Findings { absent, ..Findings::default() });
-        }
-        Err(error) => return Err(error.into()),
-    };
+            Err(error) => return Err(error.into()),
+        };
     for absence in &plan.absent {
         note(&format!("note: {}", absence.what()));
     }

@@ -113,9 +113,9 @@ impl Command {
 
 /// Diagnostics for developers: `PPGNN_LOG=info` says how long each part took, `debug` and `trace` say more, on stderr.
 fn start_tracing() {
-    let Some(wish) = std::env::var("PPGNN_LOG").ok().filter(|wish| !wish.is_empty()) else { return };
-    let Ok(level) = wish.parse::<tracing::Level>() else {
-        return note(&format!("warning: PPGNN_LOG is `{wish}`, expected error, warn, info, debug or trace"));
+    let Some(level) = std::env::var("PPGNN_LOG").ok().filter(|level| !level.is_empty()) else { return };
+    let Ok(level) = level.parse::<tracing::Level>() else {
+        return note(&format!("warning: PPGNN_LOG is `{level}`, expected error, warn, info, debug or trace"));
     };
     // A span says how long it was open when it closes: that is where the time went.
     let spans = tracing_subscriber::fmt::format::FmtSpan::CLOSE;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ppgnn_stages::contract::{Registry, profile};
 
 use crate::catalogue::{self, Catalogue, DataFolder};
-use crate::pipeline::{DeviceWish, Overrides, Pipeline};
-use crate::plan::{self, FileDigests, Plan, Surroundings};
+use crate::pipeline::{DeviceRequest, Overrides, Pipeline};
+use crate::plan::{self, FileDigests, Plan, PlanContext};
 use crate::store::Store;
 
 use super::device;
@@ -44,8 +44,8 @@ pub struct PipelineArgs {
     /// What `train` computes on: `cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` for all cards, or `auto` for all
     /// cards if there are any, else the processor (default: `device` of the file, else `cpu`, so that keys do not depend
     /// on the machine)
-    #[arg(long, value_name = "DEVICE", value_parser = str::parse::<DeviceWish>)]
-    pub device: Option<DeviceWish>,
+    #[arg(long, value_name = "DEVICE", value_parser = str::parse::<DeviceRequest>)]
+    pub device: Option<DeviceRequest>,
     #[command(flatten)]
     pub data: DataArgs,
 }
@@ -80,7 +80,7 @@ impl PipelineArgs {
         let digest = |path: &Path| digests.digest(path);
         let pipeline =
             tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(catalogue, registry))?;
-        let around = surroundings(registry, &digest, self.wish(&pipeline.device));
+        let around = plan_context(registry, &digest, self.device_request(&pipeline.device));
         let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
             .in_scope(|| plan::build(&pipeline, &around))?;
         tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, device = around.device_profile, "planned");
@@ -88,7 +88,7 @@ impl PipelineArgs {
     }
 
     /// The device to use, given what the file says: the command line wins.
-    pub fn wish<'w>(&'w self, of_file: &'w DeviceWish) -> &'w DeviceWish {
+    pub fn device_request<'r>(&'r self, of_file: &'r DeviceRequest) -> &'r DeviceRequest {
         self.device.as_ref().unwrap_or(of_file)
     }
 
@@ -129,8 +129,8 @@ impl StoreArgs {
 }
 
 /// What plans depend on beside the pipeline, on this machine.
-pub fn surroundings<'d>(registry: &'d Registry, digest: Digest<'d>, device: &DeviceWish) -> Surroundings<'d> {
-    Surroundings {
+pub fn plan_context<'d>(registry: &'d Registry, digest: Digest<'d>, device: &DeviceRequest) -> PlanContext<'d> {
+    PlanContext {
         registry,
         profile: profile::numeric_profile(),
         device_profile: profile::numeric_profile_on(device::backend(device)),

@@ -63,7 +63,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if args.dry_run {
         return overview::show(&plan, &args.store.look()?, &wanted, &force, args.json);
     }
-    let cards = device::cards(args.pipeline.wish(&plan.device))?;
+    let cards = device::cards(args.pipeline.device_request(&plan.device))?;
     let store = args.store.open()?;
     readiness::verify_data(&plan, &store, (&wanted, &force), &catalogue, &args.pipeline.data)?;
     if let Some((node, error)) = readiness::prechecks(&plan).next() {
@@ -138,7 +138,7 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
 
 /// What the command line changes in the results: a device that computes otherwise than the file's, and `--set` options.
 fn overrides(plan: &Plan, args: &PipelineArgs) -> Vec<String> {
-    let (asked, of_file) = (device::backend(args.wish(&plan.device)), device::backend(&plan.device));
+    let (asked, of_file) = (device::backend(args.device_request(&plan.device)), device::backend(&plan.device));
     let device = (asked != of_file).then(|| format!("device={asked}"));
     device.into_iter().chain(args.set.iter().cloned()).collect()
 }

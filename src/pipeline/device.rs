@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// Where stages that compute on a device should do so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum DeviceWish {
+pub enum DeviceRequest {
     /// On the processor. The default, so that keys do not depend on what else a machine has.
     #[default]
     Cpu,
@@ -17,14 +17,14 @@ pub enum DeviceWish {
     Cuda(Vec<usize>),
 }
 
-impl DeviceWish {
+impl DeviceRequest {
     /// What a wish can be, for messages.
     pub const EXPECTED: &str = "`cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` or `auto`";
     /// The same as a regular expression, for the schema.
     pub const PATTERN: &str = "^(cpu|auto|cuda|cuda:[0-9]+(,cuda:[0-9]+)*)$";
 }
 
-impl fmt::Display for DeviceWish {
+impl fmt::Display for DeviceRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => f.write_str("cpu"),
@@ -37,7 +37,7 @@ impl fmt::Display for DeviceWish {
     }
 }
 
-impl FromStr for DeviceWish {
+impl FromStr for DeviceRequest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -68,16 +68,16 @@ mod tests {
     #[test]
     fn wishes_are_shown_as_they_are_written() {
         for text in ["cpu", "auto", "cuda", "cuda:0", "cuda:2,cuda:0"] {
-            assert_eq!(text.parse::<DeviceWish>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<DeviceRequest>().unwrap().to_string(), text);
         }
-        assert_eq!("cuda:1,cuda:0".parse(), Ok(DeviceWish::Cuda(vec![1, 0])));
+        assert_eq!("cuda:1,cuda:0".parse(), Ok(DeviceRequest::Cuda(vec![1, 0])));
     }
 
     #[test]
     fn anything_else_is_refused() {
         for text in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:+1", "cuda:-1", "cuda:0,", "cuda:0,1", "cpu,cuda:0"] {
-            assert!(text.parse::<DeviceWish>().unwrap_err().contains("`cuda:N`"), "{text}");
+            assert!(text.parse::<DeviceRequest>().unwrap_err().contains("`cuda:N`"), "{text}");
         }
-        assert_eq!("cuda:1,cuda:1".parse::<DeviceWish>(), Err("`cuda:1` is there twice".into()));
+        assert_eq!("cuda:1,cuda:1".parse::<DeviceRequest>(), Err("`cuda:1` is there twice".into()));
     }
 }

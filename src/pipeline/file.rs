@@ -8,7 +8,7 @@ use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::list;
 use serde_json::Value;
 
-use super::device::DeviceWish;
+use super::device::DeviceRequest;
 use super::document::Setting;
 use super::problem::Problems;
 use super::reader::Reader;
@@ -36,7 +36,7 @@ pub struct PipelineFile {
     /// What happens where data is not here.
     pub absent: AbsentData,
     /// What stages that compute on a device should use.
-    pub device: DeviceWish,
+    pub device: DeviceRequest,
     /// Data sets by name: parameters of `load`.
     pub datasets: Vec<(Key, Node)>,
     /// Stages by name.
@@ -180,14 +180,14 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
 }
 
 impl Reader<'_> {
-    fn device(&mut self, node: &Node) -> DeviceWish {
+    fn device(&mut self, node: &Node) -> DeviceRequest {
         let Value::String(text) = node.value() else {
-            self.expected(node, DeviceWish::EXPECTED);
-            return DeviceWish::default();
+            self.expected(node, DeviceRequest::EXPECTED);
+            return DeviceRequest::default();
         };
         text.parse().unwrap_or_else(|why: String| {
             self.problems.add(&node.span, format!("`{text}` is no device: {why}"), None);
-            DeviceWish::default()
+            DeviceRequest::default()
         })
     }
 

@@ -3,7 +3,7 @@
 use ppgnn_stages::contract::{Registry, StageDef};
 use serde_json::{Map, Value, json};
 
-use super::device::DeviceWish;
+use super::device::DeviceRequest;
 use super::document::FORMAT;
 use super::file::TABLE_STAGE;
 
@@ -56,7 +56,7 @@ pub fn json_schema(registry: &Registry) -> Value {
             },
             "device": {
                 "type": "string",
-                "pattern": DeviceWish::PATTERN,
+                "pattern": DeviceRequest::PATTERN,
                 "description": "What `train` computes on: cpu (the default), cuda:N, several such as cuda:0,cuda:1, cuda for all cards, or auto",
             },
             "extends": {"type": "string", "description": "Path of one other file that this one is laid on"},

@@ -11,7 +11,7 @@ use ppgnn_stages::contract::{Arity, Registry, Slot, StageDef};
 
 use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, DATASET_STAGE, Datasets, KnownDatasets};
-use super::device::DeviceWish;
+use super::device::DeviceRequest;
 use super::document::{self, Document, Overrides, Setting};
 use super::file::{self, AbsentData, PipelineFile, StageEntry, TableEntry};
 use super::problem::{PipelineError, Problems};
@@ -44,7 +44,7 @@ pub struct Pipeline {
     /// What happens where data is not here.
     pub absent: AbsentData,
     /// What stages that compute on a device should use, unless the command line says otherwise.
-    pub device: DeviceWish,
+    pub device: DeviceRequest,
     /// Stages, inputs before the stages that need them.
     pub stages: Vec<StageUse>,
     /// The sweep.

@@ -27,7 +27,7 @@ use crate::pipeline::{
 const RECORD: &str = "published";
 
 /// What a plan depends on beside the pipeline.
-pub struct Surroundings<'a> {
+pub struct PlanContext<'a> {
     /// The stages and rows there are.
     pub registry: &'a Registry,
     /// Precision, backend and instruction set.
@@ -42,7 +42,7 @@ pub struct Surroundings<'a> {
 ///
 /// # Errors
 /// Every problem with parameters, optional inputs, files and tables.
-pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, PipelineError> {
+pub fn build(pipeline: &Pipeline, around: &PlanContext) -> Result<Plan, PipelineError> {
     let mut builder = Builder::new(pipeline, around);
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
     for point in &pipeline.sweep.points {
@@ -94,7 +94,7 @@ pub(super) enum NoNode {
 
 pub(super) struct Builder<'b> {
     pub(super) pipeline: &'b Pipeline,
-    pub(super) around: &'b Surroundings<'b>,
+    pub(super) around: &'b PlanContext<'b>,
     pub(super) problems: Problems,
     nodes: Vec<Node>,
     by_key: HashMap<ArtifactKey, NodeId>,
@@ -114,7 +114,7 @@ pub(super) struct Builder<'b> {
 }
 
 impl<'b> Builder<'b> {
-    fn new(pipeline: &'b Pipeline, around: &'b Surroundings<'b>) -> Self {
+    fn new(pipeline: &'b Pipeline, around: &'b PlanContext<'b>) -> Self {
         let base = pipeline
             .stages
             .iter()

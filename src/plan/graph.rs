@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ppgnn_stages::contract::StageDef;
 use ppgnn_stages::contract::params::Checked;
 
-use crate::pipeline::DeviceWish;
+use crate::pipeline::DeviceRequest;
 
 use super::key::{ArtifactKey, KeyInput, KeyInputs};
 use super::name::NodeName;
@@ -117,7 +117,7 @@ pub struct Plan {
     /// Name of the profile, if one was chosen.
     pub profile: Option<String>,
     /// What the file asks stages that compute on a device to use.
-    pub device: DeviceWish,
+    pub device: DeviceRequest,
     /// The nodes; an edge only points to an earlier one.
     pub nodes: Vec<Node>,
     /// What is published, in the order of the file.

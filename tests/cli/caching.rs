@@ -132,7 +132,7 @@ fn keys_of_a_plan_are_pinned_across_the_pipeline() {
     let pipeline =
         Pipeline::load(&project.path("tiny.yaml"), &Overrides::default(), &registry, &ppgnn::pipeline::Nothing)
             .unwrap();
-    let around = ppgnn::plan::Surroundings {
+    let around = ppgnn::plan::PlanContext {
         registry: &registry,
         profile: "fixed".into(),
         device_profile: "fixed".into(),

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use ppgnn::Program;
 use ppgnn::pipeline::{Nothing, Pipeline, json_schema};
-use ppgnn::plan::{Plan, Surroundings, build};
+use ppgnn::plan::{Plan, PlanContext, build};
 use ppgnn::stages::candle_core::Result;
 use ppgnn::stages::contract::params::Params;
 use ppgnn::stages::contract::{Crate, Job, Kind, Refused, Slot, Stage, StageError};
@@ -168,7 +168,7 @@ fn printed(dir: &Path, args: &str) -> String {
 
 fn plan(program: &Program, backend: &str) -> std::result::Result<Plan, ppgnn::pipeline::PipelineError> {
     let registry = program.registry().unwrap();
-    let around = Surroundings {
+    let around = PlanContext {
         registry,
         profile: "cpu-f32".into(),
         device_profile: format!("{backend}-f32"),

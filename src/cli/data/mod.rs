@@ -49,24 +49,24 @@ enum Command {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let catalogue = args.data.catalogue(None);
-    let shelf = Shelf { catalogue, dir: args.data.data_dir.clone(), json: args.json };
+    let context = DataContext { catalogue, dir: args.data.data_dir.clone(), json: args.json };
     match &args.command {
-        Command::List => list::run(&shelf),
-        Command::Fetch(args) => fetch::run(args, &shelf),
-        Command::Import(args) => import::run(args, &shelf),
-        Command::Verify(args) => verify::run(args, &shelf),
-        Command::Describe(args) => describe::run(args, &shelf, registry),
+        Command::List => list::run(&context),
+        Command::Fetch(args) => fetch::run(args, &context),
+        Command::Import(args) => import::run(args, &context),
+        Command::Verify(args) => verify::run(args, &context),
+        Command::Describe(args) => describe::run(args, &context, registry),
     }
 }
 
 /// The known data sets and the directory they are kept in.
-struct Shelf {
+struct DataContext {
     catalogue: Catalogue,
     dir: PathBuf,
     json: bool,
 }
 
-impl Shelf {
+impl DataContext {
     /// The manifests of some names, each once.
     fn named(&self, names: &[String]) -> Result<Vec<Rc<Manifest>>, Failure> {
         let mut found: Vec<Rc<Manifest>> = Vec::new();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Shelf, exit, files_text, note, print, print_json, title};
+use super::{DataContext, exit, files_text, note, print, print_json, title};
 use crate::catalogue::{FileState, Misfit, Verified};
 use crate::cli::failure::Failure;
 
@@ -18,18 +18,18 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
-    let mut manifests = if args.names.is_empty() { shelf.all()? } else { shelf.named(&args.names)? };
+pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
+    let mut manifests = if args.names.is_empty() { context.all()? } else { context.named(&args.names)? };
     if args.names.is_empty() {
-        manifests.retain(|m| m.state(&shelf.dir).iter().any(|(_, state)| *state != FileState::Absent));
+        manifests.retain(|m| m.state(&context.dir).iter().any(|(_, state)| *state != FileState::Absent));
     }
     let (mut listed, mut bad) = (Vec::new(), 0);
     for manifest in &manifests {
         let (mut text, mut right) = (String::new(), 0);
-        for (file, state) in manifest.state(&shelf.dir) {
+        for (file, state) in manifest.state(&context.dir) {
             let name = title(manifest, file);
             let outcome =
-                if state == FileState::Absent { None } else { Some(file.verify(&shelf.path(manifest, file))) };
+                if state == FileState::Absent { None } else { Some(file.verify(&context.path(manifest, file))) };
             let (word, detail, digest) = match outcome {
                 None => ("missing", String::new(), None),
                 Some(Ok(Verified::Digest)) => ("ok", String::new(), None),
@@ -58,18 +58,18 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
                 "expected": file.sha256,
             }));
         }
-        if right > 0 && !shelf.json {
+        if right > 0 && !context.json {
             print(&format!("{:<16} {} ({})\n", "ok", manifest.name, files_text(right)))?;
         }
-        if !shelf.json {
+        if !context.json {
             print(&text)?;
         }
     }
     let code = if bad == 0 { exit::DONE } else { exit::DATA };
-    if shelf.json {
+    if context.json {
         print_json(&json!({"version": 1, "files": listed, "exit-code": code}))?;
     } else if listed.is_empty() {
-        note(&format!("nothing is in {}; `ppgnn data fetch NAME` fetches a data set", shelf.dir.display()));
+        note(&format!("nothing is in {}; `ppgnn data fetch NAME` fetches a data set", context.dir.display()));
     } else if bad > 0 {
         note(&format!("error: {} missing or not right", files_text(bad)));
         note("hint: `ppgnn data fetch NAME` fetches what is missing and replaces what is not right");
