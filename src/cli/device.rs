@@ -1,4 +1,4 @@
-//! From the request for a device to what this program, on this machine, computes on.
+//! Resolves a device request to the devices of this machine.
 
 use ppgnn_stages::contract::device::{Backend, Cuda, cuda};
 
@@ -12,15 +12,16 @@ pub const VERSION: &str = if cfg!(feature = "cuda") {
     concat!(env!("CARGO_PKG_VERSION"), " (cpu)")
 };
 
-/// Returns what the results of a request are computed by. That is all a key says, so looking at results of a card needs none.
+/// Returns the backend of a request. Keys say nothing else about the device, so results of a GPU can be read without
+/// one.
 pub fn backend(request: &DeviceRequest) -> Backend {
     backend_given(request, cuda())
 }
 
-/// Returns the cards to compute on; none means the processor.
+/// Returns the GPUs to compute on; none means the CPU.
 ///
 /// # Errors
-/// Where a card was asked for that is not there: nothing falls back on its own.
+/// If a requested GPU is not available: there is no silent fallback.
 pub fn cards(request: &DeviceRequest) -> Result<Vec<usize>, Failure> {
     cards_given(request, cuda())
 }
@@ -46,7 +47,7 @@ fn cards_given(request: &DeviceRequest, cuda: &Cuda) -> Result<Vec<usize>, Failu
     match missing {
         None => Ok(wanted),
         Some(what) => {
-            let message = format!("device `{request}` was asked for, but {what}");
+            let message = format!("device `{request}` was requested, but {what}");
             Err(Failure::usage(message, Some(cuda.remedy())))
         }
     }
@@ -84,15 +85,15 @@ mod tests {
         assert_eq!(chosen("cuda:2,cuda:0", &three), Ok((Backend::Cuda, vec![2, 0])));
         assert_eq!(
             chosen("cuda:0,cuda:3", &three),
-            Err("device `cuda:0,cuda:3` was asked for, but this machine has 3 GPUs, `cuda:0` to `cuda:2`".into())
+            Err("device `cuda:0,cuda:3` was requested, but this machine has 3 GPUs, `cuda:0` to `cuda:2`".into())
         );
         assert_eq!(
             chosen("cuda", &Cuda::Cards(0)),
-            Err("device `cuda` was asked for, but this machine has no GPU".into())
+            Err("device `cuda` was requested, but this machine has no GPU".into())
         );
         assert_eq!(
             chosen("cuda", &Cuda::NotBuilt),
-            Err("device `cuda` was asked for, but this program was built without CUDA".into())
+            Err("device `cuda` was requested, but this program was built without CUDA".into())
         );
     }
 }

@@ -12,10 +12,10 @@ use crate::store::Store;
 use super::device;
 use super::failure::Failure;
 
-/// Where data is, and what is known of it.
+/// Options about data sets.
 #[derive(clap::Args, Clone)]
 pub struct DataArgs {
-    /// Folder that data sets are kept in
+    /// Folder with the data sets
     #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true, value_parser = data_dir)]
     pub data_dir: PathBuf,
 }
@@ -41,9 +41,9 @@ pub struct PipelineArgs {
     /// Set a value, such as `train.lr=0.05` or `datasets.mine.nodes=500`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = setting)]
     pub set: Vec<String>,
-    /// What `train` computes on: `cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` for all cards, or `auto` for all
-    /// cards if there are any, else the processor (default: `device` of the file, else `cpu`, so that keys do not depend
-    /// on the machine)
+    /// What `train` computes on: `cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` for all GPUs, or `auto` for all
+    /// GPUs if there are any, else the CPU (default: `device` of the file, else `cpu`, so that keys do not depend on the
+    /// machine)
     #[arg(long, value_name = "DEVICE", value_parser = str::parse::<DeviceRequest>)]
     pub device: Option<DeviceRequest>,
     #[command(flatten)]
@@ -87,7 +87,7 @@ impl PipelineArgs {
         Ok(plan)
     }
 
-    /// The device to use, given what the file says: the command line wins.
+    /// The requested device: the command line overrides the file.
     pub fn device_request<'r>(&'r self, of_file: &'r DeviceRequest) -> &'r DeviceRequest {
         self.device.as_ref().unwrap_or(of_file)
     }
@@ -122,13 +122,13 @@ impl StoreArgs {
         Ok(Store::open(&self.artifacts)?)
     }
 
-    /// Opens the store for looking only; an absent one is empty.
+    /// Opens the store read-only; a missing store counts as empty.
     pub fn look(&self) -> Result<Store, Failure> {
         Ok(Store::open_existing_read_only(&self.artifacts)?)
     }
 }
 
-/// What plans depend on beside the pipeline, on this machine.
+/// What a plan depends on besides the pipeline, on this machine.
 pub fn plan_context<'d>(registry: &'d Registry, digest: Digest<'d>, device: &DeviceRequest) -> PlanContext<'d> {
     PlanContext {
         registry,

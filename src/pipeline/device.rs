@@ -1,4 +1,4 @@
-//! The wish for a device, as it stands in a file or after `--device`. Whether it can be had is not known here.
+//! The requested device, from a pipeline file or `--device`. Whether it is available is not checked here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,19 +6,19 @@ use std::str::FromStr;
 /// Where stages that compute on a device should do so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DeviceRequest {
-    /// On the processor. The default, so that keys do not depend on what else a machine has.
+    /// On the CPU. The default, so that keys do not depend on the machine's other devices.
     #[default]
     Cpu,
-    /// On the cards if there are any, else on the processor.
+    /// On all GPUs if there are any, else on the CPU.
     Auto,
-    /// On all cards.
+    /// On all GPUs.
     AllCuda,
-    /// On these cards, at least one.
+    /// On these GPUs, at least one.
     Cuda(Vec<usize>),
 }
 
 impl DeviceRequest {
-    /// What a wish can be, for messages.
+    /// The accepted values, for messages.
     pub const EXPECTED: &str = "`cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` or `auto`";
     /// The same as a regular expression, for the schema.
     pub const PATTERN: &str = "^(cpu|auto|cuda|cuda:[0-9]+(,cuda:[0-9]+)*)$";
@@ -53,7 +53,7 @@ impl FromStr for DeviceRequest {
             let digits = word.strip_prefix("cuda:").filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
             let card = digits.and_then(|d| d.parse().ok()).ok_or_else(|| format!("expected {}", Self::EXPECTED))?;
             if cards.contains(&card) {
-                return Err(format!("`cuda:{card}` is there twice"));
+                return Err(format!("`cuda:{card}` is listed twice"));
             }
             cards.push(card);
         }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_shown_as_they_are_written() {
+    fn requests_are_shown_as_they_are_written() {
         for text in ["cpu", "auto", "cuda", "cuda:0", "cuda:2,cuda:0"] {
             assert_eq!(text.parse::<DeviceRequest>().unwrap().to_string(), text);
         }
@@ -78,6 +78,6 @@ mod tests {
         for text in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:+1", "cuda:-1", "cuda:0,", "cuda:0,1", "cpu,cuda:0"] {
             assert!(text.parse::<DeviceRequest>().unwrap_err().contains("`cuda:N`"), "{text}");
         }
-        assert_eq!("cuda:1,cuda:1".parse::<DeviceRequest>(), Err("`cuda:1` is there twice".into()));
+        assert_eq!("cuda:1,cuda:1".parse::<DeviceRequest>(), Err("`cuda:1` is listed twice".into()));
     }
 }

@@ -77,7 +77,7 @@ impl Table {
         out + "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     }
 
-    /// Returns one line a cell, with plain numbers (shares are not in percent); rank is 1, 2 or empty. A cell that could
+    /// Returns one line per cell, with plain numbers (shares are not in percent); rank is 1, 2 or empty. A cell that could
     /// not be computed has no mean, and says why in `note`.
     pub fn csv(&self) -> String {
         let mut out = String::from("row,column,metric,mean,std,n,rank,reference-mean,reference-std,note\n");
@@ -134,7 +134,7 @@ impl Table {
         }
     }
 
-    /// What stands behind a value: the published one, how far ours is from it, and a mark where that is far.
+    /// What follows a value: the published one, how far ours is from it, and a mark where that is far.
     fn beside(&self, cell: &Cell, between: &str, minus: &str, far: &str, escape: fn(&str) -> String) -> String {
         let Some(reference) = &cell.reference else { return String::new() };
         let printed = self.printed(reference, between, escape);
@@ -149,7 +149,7 @@ impl Table {
         format!(" ({printed}, {signed}{mark})")
     }
 
-    /// What stands in place of a cell that is not there.
+    /// What is shown instead of a missing cell.
     fn missing(&self, row: usize, column: usize, dash: &str, between: &str, escape: fn(&str) -> String) -> String {
         let Some(absent) = self.absent(row, column) else { return dash.to_owned() };
         match &absent.reference {

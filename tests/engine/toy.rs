@@ -131,7 +131,7 @@ impl Stage for Card {
     type Output = Number;
     fn run(params: &Params, job: &Job) -> Result<Number, StageError> {
         if params.mode == "fail" {
-            return Err(StageError::numeric("the card is unhappy", "cheer it up"));
+            return Err(StageError::numeric("the GPU failed", "cheer it up"));
         }
         slowly(params, job)
     }

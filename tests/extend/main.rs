@@ -288,7 +288,7 @@ fn a_model_that_cannot_use_a_gpu_is_refused_by_the_plan() {
     let error = plan(&program(), "cuda").err().unwrap();
     let problem = &error.problems[0];
     assert_eq!(problem.message, "stage `train`: `layer` cannot be computed on a GPU");
-    assert_eq!(problem.help.as_deref(), Some("`--device cpu` computes it on the CPU"));
+    assert_eq!(problem.help.as_deref(), Some("use `--device cpu`"));
     let (_, line, _) = error.sources.position(&problem.span);
     assert_eq!(
         PIPELINE.lines().nth(line - 1).unwrap().trim(),

@@ -22,11 +22,11 @@ use crate::store::Store;
 /// Columns of the longest bar.
 const BAR: usize = 40;
 
-/// Describe a data set: counts, degrees, homophily, components, features, classes, splits, and what spoils results
+/// Describe a data set: counts, degrees, homophily, components, features, classes, splits, and warnings
 ///
-/// The graph is taken from the store if a pipeline has loaded it, else it is read and forgotten again. Ends of the
-/// spectrum are shown if a pipeline has computed eigenpairs of the graph, with how good they are and what they cost.
-/// Warnings say what a person should know before trusting a result, with its size.
+/// The graph is taken from the store if a pipeline has loaded it; otherwise it is read without storing it. If a pipeline
+/// has computed eigenpairs of the graph, the ends of the spectrum are shown with their accuracy and cost. Warnings say
+/// what to know before trusting a result, with numbers.
 #[derive(clap::Args)]
 pub struct Args {
     /// Data set: a known one, or with --in one of a pipeline file
@@ -83,7 +83,7 @@ fn look_for(manifest: &Manifest, context: &DataContext) -> Result<(), Failure> {
     }
     for file in &manifest.files {
         if let Err(error) = file.verify(&context.path(manifest, file)) {
-            note(&format!("warning: {error}; what follows is not about the published data set"));
+            note(&format!("warning: {error}; the description below is not of the published data set"));
         }
     }
     Ok(())
@@ -170,7 +170,7 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
         line("  unlabelled nodes", c.unlabelled_nodes.to_string());
     }
     let p = &d.components;
-    let parts = format!("{}; the largest has {} nodes, {} are a node alone", p.count, p.largest, p.isolated);
+    let parts = format!("{}; the largest has {} nodes, {} are isolated nodes", p.count, p.largest, p.isolated);
     line("connected components", parts);
     let share = |x: Option<f64>| x.map_or("–".to_owned(), |x| format!("{x:.3}"));
     let h = &d.homophily;
@@ -178,7 +178,7 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
     line("homophily", of.map(|(by, x)| format!("{by} {}", share(x))).join(", "));
     let t = &d.twins;
     let twins = format!(
-        "{} nodes in {} groups of the same label and links out; `filter: duplicates` takes {} away",
+        "{} nodes in {} groups with the same label and the same out-edges; `filter: duplicates` removes {}",
         t.nodes, t.groups, t.duplicates
     );
     line("twins", if t.groups == 0 { "none".into() } else { twins });
@@ -208,7 +208,7 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
     out
 }
 
-/// What a decomposition holds, how good it is, and what it cost.
+/// What a decomposition holds, its accuracy and its cost.
 fn spectrum_lines(s: &Value) -> [(&'static str, String); 3] {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let end = |side: &str| {

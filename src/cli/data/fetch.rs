@@ -22,9 +22,9 @@ const OPEN_BAR: &str = "    Fetching [{elapsed:>7} ] {prefix}  {decimal_bytes} {
 
 /// Fetch data sets from their publishers
 ///
-/// Files go into the data directory, by way of `<file>.part`: a download that broke off or was interrupted is continued
-/// the next time. A file is taken into use only if its digest is right; one that is here and right is not fetched again.
-/// All names are tried, and what failed is listed at the end. Exit code 4 if something failed.
+/// Files are downloaded to `<file>.part` in the data directory; an interrupted download is continued the next time. A
+/// file is accepted only if its digest matches; a file that is already here and matches is not fetched again. All names
+/// are tried, and failures are listed at the end. Exit code 4 if something failed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Data sets to fetch
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
         print_json(&json!({"version": 1, "datasets": listed, "exit-code": code}))?;
     }
     if code == exit::INTERRUPTED {
-        note("interrupted; say the same again to continue");
+        note("interrupted; run the same command again to continue");
     } else if !failed.is_empty() {
         note("error: not everything could be fetched");
         for (what, why) in &failed {
@@ -129,7 +129,7 @@ fn one(manifest: &Manifest, context: &DataContext, cancel: &AtomicBool) -> Outco
                 outcome.files.push(json!({"file": file.path, "state": "interrupted"}));
             }
             Err(error) => {
-                // Waiting as long for each further file would help nobody.
+                // The next file would fail after the same wait.
                 unreachable = matches!(error, FetchError::Connection { .. });
                 let hint = error.hint().map(|h| format!("\n    hint: {h}")).unwrap_or_default();
                 outcome.files.push(json!({"file": file.path, "state": "failed", "error": error.to_string()}));
@@ -147,8 +147,8 @@ fn one(manifest: &Manifest, context: &DataContext, cancel: &AtomicBool) -> Outco
 fn by_hand(manifest: &Manifest, context: &DataContext, files: &[&DataFile]) -> String {
     let names: Vec<String> = files.iter().map(|f| f.path.display().to_string()).collect();
     format!(
-        "the publisher has no direct address for {}\n    hint: get them by hand from {} and put them into {}, or say \
-         `ppgnn data import DIR {}` with the folder they are in",
+        "the publisher has no direct download address for {}\n    hint: get them by hand from {} and put them into {}, or \
+         use `ppgnn data import DIR {}` with the folder they are in",
         names.join(", "),
         manifest.source,
         manifest.root(&context.dir).display(),
@@ -156,7 +156,7 @@ fn by_hand(manifest: &Manifest, context: &DataContext, files: &[&DataFile]) -> S
     )
 }
 
-/// A download as people see it: a bar on a terminal, elsewhere a line now and then.
+/// Shows a download: a progress bar on a terminal, otherwise a line now and then.
 struct Shown {
     title: String,
     begun: Instant,

@@ -10,9 +10,9 @@ use crate::cli::failure::Failure;
 
 /// Copy data sets from a folder, such as another data directory
 ///
-/// Files are looked for as DIR/<folder of the data set>/<file>; where one data set is named, also as DIR/<file> and,
-/// whatever folder they belong in, by their bare name in DIR. A file is copied only if its digest is right, and one
-/// that is here and right is left alone. Exit code 4 if something is missing or refused.
+/// Files are looked up as DIR/<folder of the data set>/<file>; if exactly one data set is named, also as DIR/<file> and by
+/// their bare file name in DIR. A file is copied only if its digest matches; a file that is already here and matches is
+/// left alone. Exit code 4 if something is missing or refused.
 #[derive(clap::Args)]
 pub struct Args {
     /// Folder to copy from
@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
         manifests.retain(|m| m.files.iter().any(|f| find(m, f).is_some()));
     }
     if manifests.is_empty() {
-        let hint = "name the folder that the folders of data sets are in, or name one data set after it";
+        let hint = "give the folder that contains the data set folders, or add the name of one data set";
         let message = format!("no file of a known data set is in `{}`", args.dir.display());
         return Err(Failure::new(exit::DATA, message, Some(hint)));
     }

@@ -79,7 +79,7 @@ fn item(manifest: &Manifest, context: &DataContext) -> Value {
 fn line(item: &Value) -> String {
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
     let count = |name: &str| item[name].as_u64().map_or("-".to_owned(), |n| n.to_string());
-    // What is here says how large it is; what is not, how much there is to fetch.
+    // The size on disk; if nothing is here, the size of the download.
     let size = item["bytes-here"].as_u64().filter(|n| *n > 0).or(item["bytes"].as_u64());
     let [nodes, edges, features, classes] = COUNTS.map(count);
     let size = size.map_or("-".to_owned(), bytes_text);

@@ -8,11 +8,11 @@ use crate::cli::failure::Failure;
 
 /// Read every file that is here and compare it with its digest
 ///
-/// A data set whose files are all right is one line; every other file is a line of its own, with the digest it has and
-/// the one it should have. Exit code 4 if a file is missing or is not what it should be.
+/// A data set whose files all match is one line; every other file has its own line with the actual and the expected
+/// digest. Exit code 4 if a file is missing or does not match.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Data sets to verify (default: all of which a file is here)
+    /// Data sets to verify (default: all that have a file here)
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
             let (word, detail, digest) = match outcome {
                 None => ("missing", String::new(), None),
                 Some(Ok(Verified::Digest)) => ("ok", String::new(), None),
-                Some(Ok(Verified::Arrays)) => ("ok", "packed in another way, the arrays are right".to_owned(), None),
+                Some(Ok(Verified::Arrays)) => ("ok", "packed differently, but the arrays match".to_owned(), None),
                 Some(Ok(Verified::NoDigestKnown { sha256 })) => {
                     ("no digest known", format!("it has SHA-256 {sha256}"), Some(sha256))
                 }
@@ -69,10 +69,10 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
     if context.json {
         print_json(&json!({"version": 1, "files": listed, "exit-code": code}))?;
     } else if listed.is_empty() {
-        note(&format!("nothing is in {}; `ppgnn data fetch NAME` fetches a data set", context.dir.display()));
+        note(&format!("no data in {}; `ppgnn data fetch NAME` fetches a data set", context.dir.display()));
     } else if bad > 0 {
-        note(&format!("error: {} missing or not right", files_text(bad)));
-        note("hint: `ppgnn data fetch NAME` fetches what is missing and replaces what is not right");
+        note(&format!("error: {} missing or wrong", files_text(bad)));
+        note("hint: `ppgnn data fetch NAME` fetches missing files and replaces wrong ones");
     }
     Ok(code)
 }
