@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use ppgnn::pipeline::{Overrides, Pipeline};
-use ppgnn::plan::{Surroundings, build};
+use ppgnn::plan::{PlanContext, build};
 use ppgnn::run::demand;
 use ppgnn::store::Store;
 
@@ -32,7 +32,7 @@ fn main() {
         let file = dir.path().join("bench.yaml");
         std::fs::write(&file, text).expect("a file");
         let registry = ppgnn_stages::built_in();
-        let around = Surroundings {
+        let around = PlanContext {
             registry: &registry,
             profile: ppgnn_stages::contract::profile::numeric_profile(),
             device_profile: ppgnn_stages::contract::profile::numeric_profile(),

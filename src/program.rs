@@ -123,12 +123,12 @@ impl Program {
     /// Returns what the program knows, to resolve and plan pipelines without the command line.
     ///
     /// # Errors
-    /// Every addition that cannot be there.
+    /// Every addition that is refused.
     pub fn registry(&self) -> Result<&Registry, &[Refused]> {
         if self.refused.is_empty() { Ok(&self.registry) } else { Err(&self.refused) }
     }
 
-    /// Does what the arguments of the process say, and returns the exit code. An addition that cannot be there is wrong
+    /// Does what the arguments of the process say, and returns the exit code. A refused addition is wrong
     /// usage: nothing is done.
     pub fn run(self) -> ExitCode {
         ExitCode::from(self.main(std::env::args_os()))

@@ -1,6 +1,6 @@
 //! `load`: reads or makes a graph. What it can read is the table of formats ([`FormatDef`]).
 //!
-//! In this order: the format reads, `masks` draws splits, `expect` checks what there is now, `filter` takes nodes away.
+//! In this order: the format reads, `masks` draws splits, `expect` checks the result, `filter` removes nodes.
 
 mod expect;
 mod filter;
@@ -21,7 +21,7 @@ use crate::kinds::Graph;
 const ANOTHER_VERSION: &str = "the files are another version of the data set (`ppgnn data verify` compares those of \
                                known data sets with their digests), or `expect` is wrong";
 
-/// Parameters of `load`; those of the format stand beside them.
+/// Parameters of `load`; those of the format are written next to them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Params {
@@ -33,19 +33,19 @@ pub struct Params {
     /// Draws splits where the publisher has none, the way the published code did.
     #[serde(default)]
     pub masks: Option<Draw>,
-    /// Which nodes are taken away.
+    /// Which nodes are removed.
     #[serde(default)]
     pub filter: Filter,
 }
 
-/// How splits are drawn: so many nodes of every class train and validate, the rest tests.
+/// How splits are drawn: a fixed number of training and validation nodes per class; all other nodes are test nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Draw {
-    /// Training nodes a class.
+    /// Training nodes per class.
     #[schemars(range(min = 1))]
     pub train: usize,
-    /// Validation nodes a class.
+    /// Validation nodes per class.
     #[schemars(range(min = 1))]
     pub val: usize,
     /// Number of splits.
@@ -61,7 +61,7 @@ impl Default for Draw {
     }
 }
 
-/// Which nodes are taken away.
+/// Which nodes are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Filter {

@@ -2,11 +2,11 @@
 //!
 //! A cell pools the splits of its runs into one mean. Where a cell has several candidates (one list of runs each), the
 //! one with the best mean of the metric `pick` is shown; ties go to the first. `pick` must be a validation metric:
-//! choosing on test nodes would report a number that nobody could have known to choose. The table says which
+//! choosing on test nodes would report a biased number. The table says which
 //! candidate was chosen and what every candidate had.
 //!
-//! `reference` is a CSV file of values published elsewhere, to stand beside ours: `row`, `column` (labels of the table),
-//! `mean`, `std` (in the unit of the table: shares in percent) and `note` (a mark, or a word in place of a value). Lines
+//! `reference` is a CSV file of values published elsewhere, shown next to ours: `row`, `column` (labels of the table),
+//! `mean`, `std` (in the unit of the table: shares in percent) and `note` (a mark, or a word instead of a value). Lines
 //! that start with `#` are comments; rows that the table does not have are ignored.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use crate::math::stats::{self, Divisor};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Params {
-    /// What stands above the table.
+    /// Title above the table.
     pub title: String,
     /// What the cells show.
     pub metric: Metric,
@@ -54,7 +54,7 @@ pub struct Params {
     /// The cells that cannot be computed.
     #[schemars(extend("x-planned" = true))]
     pub absent: Vec<AbsentSpec>,
-    /// A CSV file of published values (row, column, mean, std, note), to stand beside ours.
+    /// A CSV file of published values (row, column, mean, std, note), shown next to ours.
     pub reference: Option<FilePath>,
     /// What the published values are called.
     pub reference_title: String,
@@ -217,7 +217,7 @@ fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -
     Ok(table)
 }
 
-/// The published values to stand beside ours; none where the parameters name no file of them.
+/// The published values to show next to ours; none if the parameters name no file.
 fn references(params: &Params, scores: Scores) -> Result<Published, StageError> {
     params.reference.as_ref().map_or_else(|| Ok(Published::new()), |file| published(&file.0, params, scores))
 }

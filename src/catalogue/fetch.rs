@@ -19,22 +19,22 @@ use super::verify::{Misfit, Verified};
 
 /// The most bytes of a file whose size is not known.
 pub const SIZE_LIMIT: u64 = 8 << 30;
-/// How often a request is repeated that failed for a reason that may pass.
+/// How often a request is repeated after a temporary failure.
 const RETRIES: u32 = 3;
 /// How long to wait before the first repetition; doubled for each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// What a request must have brought to count as a success although it broke off.
+/// Bytes that a request must have received to count as progress although the connection broke off.
 const GOOD_BIT: u64 = 1 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Told how a download goes on.
+/// Receives the progress of a download.
 pub trait FetchProgress {
     /// It starts, or starts again, with `have` bytes on disk.
     fn started(&self, have: u64, total: Option<u64>);
     /// There are `have` bytes on disk.
     fn received(&self, have: u64);
-    /// It failed for a reason that may pass, and is tried again after a while.
+    /// It failed for a reason that may be temporary, and is tried again after a while.
     fn retrying(&self, why: &str, wait: Duration);
 }
 
@@ -45,9 +45,9 @@ pub enum FetchError {
     #[error("interrupted")]
     Interrupted,
     /// The manifest names no address.
-    #[error("the publisher has no direct address for it")]
+    #[error("the publisher has no direct download address for it")]
     NoAddress,
-    /// The server does not hand it out.
+    /// The server refuses the request.
     #[error("{url}: the server answers {status}")]
     Status {
         /// The address.
@@ -55,7 +55,7 @@ pub enum FetchError {
         /// Its answer.
         status: StatusCode,
     },
-    /// The server cannot be reached, or breaks off again and again.
+    /// The server cannot be reached, or breaks off repeatedly.
     #[error("{url}: {why}")]
     Connection {
         /// The address.
@@ -63,18 +63,18 @@ pub enum FetchError {
         /// What happened.
         why: String,
     },
-    /// The server sends a web page in place of the file.
+    /// The server sends a web page instead of the file.
     #[error("{url}: the server sends a web page, not the file")]
     WebPage {
         /// The address.
         url: String,
     },
-    /// The server leads to an address that is not secure.
-    #[error("{url}: the server leads to `{to}`, which is not secure")]
+    /// The server redirects to an address that is not secure.
+    #[error("{url}: the server redirects to `{to}`, which is not secure")]
     Insecure {
         /// The address.
         url: String,
-        /// Where it leads.
+        /// Where it redirects to.
         to: String,
     },
     /// The file is larger than it can be.
@@ -112,19 +112,19 @@ impl FetchError {
                  or, if you trust the new one, write its digest into a manifest of your own",
             ),
             Self::WebPage { .. } | Self::Wrong { .. } => {
-                Some("open the address in a browser: the file may have moved, or want a confirmation")
+                Some("open the address in a browser: the file may have moved, or the page may ask for a confirmation")
             }
-            Self::Status { .. } => Some("the file may have moved: see the page of the publisher"),
+            Self::Status { .. } => Some("the file may have moved: see the publisher's page"),
             Self::Connection { .. } => Some(
-                "say the same again to continue where it broke off; for a machine without a network, fetch the files \
-                 on another one and `ppgnn data import` them",
+                "run the same command again to continue where it broke off; for a machine without a network, fetch the \
+                 files on another one and `ppgnn data import` them",
             ),
             _ => None,
         }
     }
 }
 
-/// Fetches a file to `target`, from the first of its addresses that has it.
+/// Fetches a file to `target`, from the first of its addresses that serves it.
 ///
 /// # Errors
 /// Why the last address did not give it. A part that can be continued stays beside `target`, nothing else does.
@@ -158,9 +158,9 @@ struct Download<'d> {
 enum Ended {
     /// The part is as long as the server says.
     Whole,
-    /// The part was of no use and is gone; ask for all of it.
+    /// The part was of no use and has been deleted; request the whole file.
     StartOver,
-    /// A reason that may pass.
+    /// A failure that may be temporary.
     BrokeOff(String),
 }
 
@@ -190,7 +190,7 @@ impl Download<'_> {
         }
     }
 
-    /// Asks until the part is whole.
+    /// Sends requests until the part is complete.
     fn receive(&self) -> Result<(), FetchError> {
         let agent = self.agent();
         let (mut failures, mut wait) = (0, FIRST_WAIT);
@@ -203,7 +203,7 @@ impl Download<'_> {
                 Ended::Whole => return Ok(()),
                 Ended::StartOver if failures < RETRIES => failures += 1,
                 Ended::BrokeOff(why) if failures < RETRIES => {
-                    // A server that gets on a good bit further each time is not given up.
+                    // Retry as long as each request makes good progress.
                     if self.part_length() >= have.saturating_add(GOOD_BIT) {
                         (failures, wait) = (0, FIRST_WAIT);
                     }
@@ -286,7 +286,7 @@ impl Download<'_> {
         Ok(Ended::Whole)
     }
 
-    /// Opens the part cut to `have` bytes and notes the version of the file it is of.
+    /// Opens the part, truncated to `have` bytes, and records which version of the file it belongs to.
     fn open_part(&self, have: u64, headers: &HeaderMap) -> io::Result<File> {
         if have > 0 {
             return File::options().append(true).open(&self.part);
@@ -300,7 +300,7 @@ impl Download<'_> {
         File::create(&self.part)
     }
 
-    /// How much of the part can be built on, and which version it is of. A part that cannot is deleted.
+    /// How many bytes of the part can be continued, and which version they belong to. A useless part is deleted.
     fn resumable(&self) -> Result<(u64, Option<String>), FetchError> {
         let have = self.part_length();
         let noted = fs::read_to_string(self.etag_path()).unwrap_or_default();
@@ -328,7 +328,7 @@ impl Download<'_> {
         if local { config.proxy(None).build().into() } else { config.build().into() }
     }
 
-    /// Whether a request that got no answer is worth another.
+    /// Whether a request that got no answer should be repeated.
     fn refused(&self, error: ureq::Error) -> Result<Ended, FetchError> {
         let why = error.to_string();
         match error {

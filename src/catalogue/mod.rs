@@ -1,7 +1,7 @@
 //! Data sets by name: what they consist of, where their publishers keep them, and how they are loaded.
 //!
 //! A manifest is a YAML file in `pipelines/datasets/`, data and no code. Those of the project are compiled in, so that
-//! the program knows them wherever it runs; a folder of a person's own adds to them and overrides them by name.
+//! the program knows them wherever it runs; a folder of the user's own adds to them and overrides them by name.
 
 pub mod fetch;
 mod manifest;
@@ -49,7 +49,7 @@ static BUILT_IN: &[(&str, &str)] = built_in![
     "wisconsin",
 ];
 
-/// Every data set there is a manifest of. A manifest is read when it is first asked for.
+/// Every data set that has a manifest. A manifest is read on first use.
 #[derive(Debug)]
 pub struct Catalogue {
     origins: BTreeMap<String, Origin>,

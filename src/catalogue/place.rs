@@ -1,4 +1,4 @@
-//! Putting files into a data directory: nobody ever sees half of one.
+//! Puts files into a data directory; a half-written file is never visible under its name.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -13,8 +13,8 @@ pub struct Hold {
     _lock: File,
 }
 
-/// Waits for the right to write into a data directory, which is made if it is not there. `waiting` is called where
-/// another process has it.
+/// Waits for the right to write into a data directory, which is created if missing. `waiting` is called if another
+/// process holds it.
 ///
 /// # Errors
 /// When the directory or the lock in it cannot be made.
@@ -48,7 +48,7 @@ pub fn import(file: &DataFile, from: &Path, target: &Path) -> Result<Verified, M
         Ok(verified)
     });
     if placed.is_err() {
-        // What is left is taken for nothing, and overwritten the next time.
+        // A leftover part is ignored and overwritten the next time.
         let _ = fs::remove_file(&copy);
     }
     placed
@@ -61,7 +61,7 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes the folder that a file is to stand in.
+/// Creates the parent folder of a file.
 pub(super) fn make_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }

@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 
 use super::manifest::DataFile;
 
-/// How a file was found to be right.
+/// How a file was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
     /// It has one of the known digests.
     Digest,
-    /// It is packed in another way, and its arrays have the known digest.
+    /// It is packed differently, but its arrays have the known digest.
     Arrays,
     /// There is nothing to compare with.
     NoDigestKnown {

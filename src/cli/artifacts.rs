@@ -1,4 +1,4 @@
-//! Artifacts to look at: from the store if they are there, else computed and forgotten.
+//! Artifacts to inspect: from the store if they are there, else computed into a temporary store.
 
 use std::sync::atomic::AtomicBool;
 

@@ -20,7 +20,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// List artifacts: key, stage, size, time it took, node
+    /// List artifacts: key, stage, size, duration, node
     Ls {
         /// Only artifacts of this stage
         stage: Option<String>,
@@ -40,8 +40,8 @@ enum Command {
     },
     /// Show what could be deleted: artifacts that no published result needs, resume points, leftovers, quarantine
     ///
-    /// A resume point is what a run that did not finish left for the next one to go on from. Nothing is deleted without
-    /// --delete, and never what a published result needs or a run is using.
+    /// A resume point is a checkpoint that an unfinished run left for the next one to continue from. Nothing is deleted
+    /// without --delete, and never what a published result needs or a run is using.
     Gc {
         /// Delete what is shown
         #[arg(long)]
@@ -170,9 +170,11 @@ fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bo
     match deleted {
         Some(d) => out.push_str(&format!("deleted {} of {}, {} freed\n", d.count, chosen.len(), bytes_text(d.bytes))),
         None if chosen.is_empty() => out.push_str("nothing to delete\n"),
-        None => {
-            out.push_str(&format!("{} could be deleted, {}; say --delete to do it\n", chosen.len(), bytes_text(total)))
-        }
+        None => out.push_str(&format!(
+            "{} could be deleted, {}; add --delete to delete them\n",
+            chosen.len(),
+            bytes_text(total)
+        )),
     }
     print(&out)?;
     Ok(exit::DONE)

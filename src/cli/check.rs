@@ -1,4 +1,4 @@
-//! `ppgnn check`: validates a pipeline, and warns about what spoils results in the data that it uses.
+//! `ppgnn check`: validates a pipeline, and warns about problems in its data that would distort results.
 
 use std::path::Path;
 
@@ -9,23 +9,23 @@ use serde_json::json;
 
 use super::artifacts::Artifacts;
 use super::failure::Failure;
-use super::project::{PipelineArgs, StoreArgs, surroundings};
+use super::project::{PipelineArgs, StoreArgs, plan_context};
 use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
 use crate::pipeline::Pipeline;
-use crate::plan::{self, FileDigests, NodeId, Plan, Surroundings};
+use crate::plan::{self, FileDigests, NodeId, Plan, PlanContext};
 
 /// Check pipeline files without training anything
 ///
-/// The pipeline and all its profiles are validated. Where the data that it reads is here, graphs and splits are looked
-/// at as well, and warnings say what may spoil results: copies of test nodes among the training nodes, classes that no
-/// training node has, nodes without a label in a part, edges stored in one direction. Warnings do not change the exit
+/// The pipeline and all its profiles are validated. If its data is available locally, graphs and splits are checked as
+/// well, with warnings about what may distort results: copies of test nodes among the training nodes, classes without
+/// training nodes, unlabelled nodes in a part, edges stored in one direction. Warnings do not change the exit
 /// code, but data that a run could not read does (4).
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pipeline: PipelineArgs,
-    /// Do not look at data
+    /// Do not read any data
     #[arg(long)]
     no_data: bool,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let catalogue = args.pipeline.catalogue();
     let pipeline = args.pipeline.pipeline(&catalogue, registry)?;
     let plan = build(&pipeline, registry)?;
-    // A profile that nobody has asked for yet should not be found broken on the day that somebody does.
+    // A broken profile should be found now, not when it is first used.
     if args.pipeline.profile.is_none() {
         for profile in &pipeline.profiles {
             let with = PipelineArgs { profile: Some(profile.clone()), ..args.pipeline.clone() };
@@ -68,7 +68,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// What a look at the data found.
+/// Problems found in the data.
 #[derive(Default)]
 struct Findings {
     absent: serde_json::Value,
@@ -85,9 +85,9 @@ impl Findings {
     }
 }
 
-/// Plans without digests: they only matter for keys, and nobody sees the keys here.
+/// Plans without digests: they only matter for keys, and no keys are shown here.
 fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
-    let around = Surroundings {
+    let around = PlanContext {
         registry,
         profile: String::new(),
         device_profile: String::new(),
@@ -96,21 +96,22 @@ fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
     Ok(plan::build(pipeline, &around)?)
 }
 
-/// Looks at every graph and every division of it whose data is here. Generated graphs have nothing to warn about.
+/// Checks every graph and its splits whose data is available. Generated graphs have nothing to warn about.
 fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Registry) -> Result<Findings, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
-    let plan = match plan::build(pipeline, &surroundings(registry, &digest, args.pipeline.wish(&pipeline.device))) {
-        Ok(plan) => plan,
-        Err(error) if error.is_data() => {
-            for problem in &error.problems {
-                note(&format!("note: {}", problem.message));
+    let plan =
+        match plan::build(pipeline, &plan_context(registry, &digest, args.pipeline.device_request(&pipeline.device))) {
+            Ok(plan) => plan,
+            Err(error) if error.is_data() => {
+                for problem in &error.problems {
+                    note(&format!("note: {}", problem.message));
+                }
+                let absent = error.problems.iter().map(|p| json!({"why": p.message, "remedy": p.help})).collect();
+                return Ok(Findings { absent, ..Findings::default() });
             }
-            let absent = error.problems.iter().map(|p| json!({"why": p.message, "remedy": p.help})).collect();
-            return Ok(Findings { absent, ..Findings::default() });
-        }
-        Err(error) => return Err(error.into()),
-    };
+            Err(error) => return Err(error.into()),
+        };
     for absence in &plan.absent {
         note(&format!("note: {}", absence.what()));
     }

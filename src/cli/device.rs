@@ -1,9 +1,9 @@
-//! From the wish for a device to what this program, on this machine, computes on.
+//! Resolves a device request to the devices of this machine.
 
 use ppgnn_stages::contract::device::{Backend, Cuda, cuda};
 
 use super::failure::Failure;
-use crate::pipeline::DeviceWish;
+use crate::pipeline::DeviceRequest;
 
 /// What the program can compute on, for `--version`.
 pub const VERSION: &str = if cfg!(feature = "cuda") {
@@ -12,41 +12,42 @@ pub const VERSION: &str = if cfg!(feature = "cuda") {
     concat!(env!("CARGO_PKG_VERSION"), " (cpu)")
 };
 
-/// Returns what the results of a wish are computed by. That is all a key says, so looking at results of a card needs none.
-pub fn backend(wish: &DeviceWish) -> Backend {
-    backend_given(wish, cuda())
+/// Returns the backend of a request. Keys say nothing else about the device, so results of a GPU can be read without
+/// one.
+pub fn backend(request: &DeviceRequest) -> Backend {
+    backend_given(request, cuda())
 }
 
-/// Returns the cards to compute on; none means the processor.
+/// Returns the GPUs to compute on; none means the CPU.
 ///
 /// # Errors
-/// Where a card was asked for that is not there: nothing falls back on its own.
-pub fn cards(wish: &DeviceWish) -> Result<Vec<usize>, Failure> {
-    cards_given(wish, cuda())
+/// If a requested GPU is not available: there is no silent fallback.
+pub fn cards(request: &DeviceRequest) -> Result<Vec<usize>, Failure> {
+    cards_given(request, cuda())
 }
 
-fn backend_given(wish: &DeviceWish, cuda: &Cuda) -> Backend {
-    match wish {
-        DeviceWish::Cpu => Backend::Cpu,
-        DeviceWish::Auto if cuda.cards() == 0 => Backend::Cpu,
-        DeviceWish::Auto | DeviceWish::AllCuda | DeviceWish::Cuda(_) => Backend::Cuda,
+fn backend_given(request: &DeviceRequest, cuda: &Cuda) -> Backend {
+    match request {
+        DeviceRequest::Cpu => Backend::Cpu,
+        DeviceRequest::Auto if cuda.cards() == 0 => Backend::Cpu,
+        DeviceRequest::Auto | DeviceRequest::AllCuda | DeviceRequest::Cuda(_) => Backend::Cuda,
     }
 }
 
-fn cards_given(wish: &DeviceWish, cuda: &Cuda) -> Result<Vec<usize>, Failure> {
+fn cards_given(request: &DeviceRequest, cuda: &Cuda) -> Result<Vec<usize>, Failure> {
     let there = || (0..cuda.cards()).collect();
-    let wanted = match wish {
-        DeviceWish::Cpu => return Ok(Vec::new()),
-        DeviceWish::Auto => return Ok(there()),
-        DeviceWish::AllCuda if cuda.cards() > 0 => return Ok(there()),
-        DeviceWish::AllCuda => vec![0],
-        DeviceWish::Cuda(cards) => cards.clone(),
+    let wanted = match request {
+        DeviceRequest::Cpu => return Ok(Vec::new()),
+        DeviceRequest::Auto => return Ok(there()),
+        DeviceRequest::AllCuda if cuda.cards() > 0 => return Ok(there()),
+        DeviceRequest::AllCuda => vec![0],
+        DeviceRequest::Cuda(cards) => cards.clone(),
     };
     let missing = wanted.iter().find_map(|card| cuda.card(*card).err());
     match missing {
         None => Ok(wanted),
         Some(what) => {
-            let message = format!("device `{wish}` was asked for, but {what}");
+            let message = format!("device `{request}` was requested, but {what}");
             Err(Failure::usage(message, Some(cuda.remedy())))
         }
     }
@@ -56,10 +57,10 @@ fn cards_given(wish: &DeviceWish, cuda: &Cuda) -> Result<Vec<usize>, Failure> {
 mod tests {
     use super::*;
 
-    fn chosen(wish: &str, cuda: &Cuda) -> Result<(Backend, Vec<usize>), String> {
-        let wish = wish.parse().unwrap();
-        let cards = cards_given(&wish, cuda).map_err(|f| f.message())?;
-        Ok((backend_given(&wish, cuda), cards))
+    fn chosen(request: &str, cuda: &Cuda) -> Result<(Backend, Vec<usize>), String> {
+        let request = request.parse().unwrap();
+        let cards = cards_given(&request, cuda).map_err(|f| f.message())?;
+        Ok((backend_given(&request, cuda), cards))
     }
 
     #[test]
@@ -84,15 +85,15 @@ mod tests {
         assert_eq!(chosen("cuda:2,cuda:0", &three), Ok((Backend::Cuda, vec![2, 0])));
         assert_eq!(
             chosen("cuda:0,cuda:3", &three),
-            Err("device `cuda:0,cuda:3` was asked for, but this machine has 3 GPUs, `cuda:0` to `cuda:2`".into())
+            Err("device `cuda:0,cuda:3` was requested, but this machine has 3 GPUs, `cuda:0` to `cuda:2`".into())
         );
         assert_eq!(
             chosen("cuda", &Cuda::Cards(0)),
-            Err("device `cuda` was asked for, but this machine has no GPU".into())
+            Err("device `cuda` was requested, but this machine has no GPU".into())
         );
         assert_eq!(
             chosen("cuda", &Cuda::NotBuilt),
-            Err("device `cuda` was asked for, but this program was built without CUDA".into())
+            Err("device `cuda` was requested, but this program was built without CUDA".into())
         );
     }
 }

@@ -1,8 +1,8 @@
 //! Exit codes: a contract with scripts. Each is documented in `docs/commands.md` and tested.
 
-/// Everything that was asked for is done.
+/// Success.
 pub const DONE: u8 = 0;
-/// Something that should not happen.
+/// An unexpected error.
 pub const UNEXPECTED: u8 = 1;
 /// The command line is wrong.
 pub const USAGE: u8 = 2;

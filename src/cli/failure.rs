@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked for: message, causes, hints, exit code.
+//! Why a command failed: message, causes, hints, exit code.
 
 use std::io::IsTerminal;
 

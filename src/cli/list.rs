@@ -1,24 +1,27 @@
-//! `ppgnn list`: what pipelines can be made of, with parameters, defaults and ranges.
+//! `ppgnn list`: what pipelines can be made of, with parameters, defaults and ranges, and the data sets that are known.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ppgnn_stages::contract::params::{Variant, expectation};
+use clap::ValueEnum;
+use ppgnn_stages::contract::params::{Variant, expectation, nearest_help};
 use ppgnn_stages::contract::{Crate, Registry, Row, StageDef};
 use ppgnn_stages::formats::FormatDef;
+use ppgnn_stages::kinds::{Scale, ScoreDef};
 use ppgnn_stages::models::ModelDef;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::{exit, print, print_json};
+use super::{exit, note, print, print_json};
+use crate::catalogue::{self, Catalogue};
 use crate::pipeline::{Overrides, Pipeline};
 
-/// List stages, models or data sets, with their parameters
+/// List stages, models, formats, metrics or data sets
 #[derive(clap::Args)]
 pub struct Args {
     /// What to list
     #[arg(value_enum)]
     what: What,
-    /// One of them, or for data sets a pipeline file
+    /// Show one of them in detail; for data sets also a pipeline file, whose data sets are listed
     name: Option<String>,
     /// Print one JSON object
     #[arg(long)]
@@ -27,63 +30,123 @@ pub struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum What {
-    /// Stages, and what they take and produce
+    /// Stages, with their inputs and outputs
     Stages,
     /// Models of `train`
     Models,
-    /// Formats and generators of `load`, or the data sets of a pipeline file
+    /// File formats and generators of `load`
+    Formats,
+    /// Scores that `evaluate` computes and tables show
+    Metrics,
+    /// Known data sets, or the data sets of a pipeline file
     Datasets,
 }
 
-/// A thing to list.
+/// A row to list.
 struct Item {
     name: String,
     about: String,
     version: u32,
     from: Crate,
+    /// How a metric is shown and compared.
+    scale: Option<Scale>,
     details: Vec<String>,
     schema: Value,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
-    let mut items: Vec<Item> = match (args.what, &args.name) {
-        (What::Stages, _) => registry.stages().map(|def| of_stage(def, registry)).collect(),
-        (What::Models, _) => registry.rows::<ModelDef>().map(|row| of_row(row.variant())).collect(),
-        (What::Datasets, Some(file)) if PathBuf::from(file).is_file() => return of_file(file, args.json, registry),
-        (What::Datasets, _) => registry.rows::<FormatDef>().map(|row| of_row(row.variant())).collect(),
+    let mut items: Vec<Item> = match args.what {
+        What::Stages => registry.stages().map(|def| of_stage(def, registry)).collect(),
+        What::Models => registry.rows::<ModelDef>().map(|row| of_row(row.variant())).collect(),
+        What::Formats => registry.rows::<FormatDef>().map(|row| of_row(row.variant())).collect(),
+        What::Metrics => registry.rows::<ScoreDef>().map(of_score).collect(),
+        What::Datasets => return datasets(args, registry),
     };
     if let Some(name) = &args.name {
         let known: Vec<String> = items.iter().map(|i| i.name.clone()).collect();
         items.retain(|i| i.name == *name);
         if items.is_empty() {
-            let mut hint = ppgnn_stages::contract::params::nearest_help(name, known.iter().map(String::as_str));
-            if args.what == What::Datasets {
-                hint.push_str("; these are formats and generators, `ppgnn data list` lists data sets");
-            }
+            let hint = nearest_help(name, known.iter().map(String::as_str));
             return Err(Failure::usage(format!("there is no `{name}`"), Some(&hint)));
         }
     }
     let detailed = args.name.is_some();
     if args.json {
-        let list: Vec<_> = items
-            .iter()
-            .map(|i| {
-                let from = i.from.added().map(|c| json!({"name": c.name, "version": c.version}));
-                let mut item = json!({"name": i.name, "about": i.about, "version": i.version, "params": i.schema});
-                from.into_iter().for_each(|from| item["crate"] = from);
-                item
-            })
-            .collect();
-        print_json(&json!({"version": 1, "items": list}))?;
+        print_json(&json!({"version": 1, "items": items.iter().map(as_json).collect::<Vec<_>>()}))?;
     } else {
         print(&items.iter().map(|i| text(i, detailed)).collect::<String>())?;
-        if !detailed {
-            let what = ["stages", "models", "datasets"][args.what as usize];
-            super::note(&format!("`ppgnn list {what} NAME` shows the parameters of one"));
+        match args.what.to_possible_value() {
+            Some(_) if args.what == What::Metrics => {
+                note("a metric is a part (`train`, `val`, `test`) and one of these, such as `test-accuracy`");
+            }
+            Some(what) if !detailed => {
+                note(&format!("`ppgnn list {} NAME` shows the parameters of one", what.get_name()));
+            }
+            _ => {}
         }
     }
     Ok(exit::DONE)
+}
+
+/// Lists the data sets of a pipeline file, or the known ones.
+fn datasets(args: &Args, registry: &Registry) -> Result<u8, Failure> {
+    if let Some(file) = args.name.as_ref().map(Path::new).filter(|f| f.is_file()) {
+        return of_file(file, args.json, registry);
+    }
+    let catalogue = Catalogue::new(&[PathBuf::from(catalogue::FOLDER)]);
+    let mut names = catalogue.names();
+    if let Some(name) = &args.name {
+        if !names.contains(name) {
+            let hint = match registry.rows::<FormatDef>().any(|row| row.variant().name == name) {
+                true => format!("`{name}` is a format: `ppgnn list formats {name}`"),
+                false => nearest_help(name, names.iter().map(String::as_str)),
+            };
+            return Err(Failure::usage(format!("there is no data set `{name}`"), Some(&hint)));
+        }
+        names = vec![name.clone()];
+    }
+    let (mut out, mut listed, mut code) = (String::new(), Vec::new(), exit::DONE);
+    for name in names {
+        match catalogue.get(&name) {
+            Some(Ok(m)) => {
+                out.push_str(&format!("{name:<20} {}\n", m.title));
+                if args.name.is_some() {
+                    out.push_str(&format!("  {}\n  licence: {}\n  source: {}\n", m.about, m.licence, m.source));
+                }
+                listed.push(json!({
+                    "name": name, "title": m.title, "about": m.about, "licence": m.licence, "source": m.source,
+                }));
+            }
+            // One bad manifest does not hide the others.
+            Some(Err(error)) => {
+                code = exit::INVALID;
+                note(&error.to_string());
+                out.push_str(&format!("{name:<20} its manifest is invalid\n"));
+                listed.push(json!({"name": name, "error": error.to_string()}));
+            }
+            None => {}
+        }
+    }
+    if args.json {
+        print_json(&json!({"version": 1, "items": listed, "exit-code": code}))?;
+    } else {
+        print(&out)?;
+        note("`ppgnn data list` shows sizes and which files are here, `ppgnn data describe NAME` the graph");
+    }
+    Ok(code)
+}
+
+fn as_json(item: &Item) -> Value {
+    let mut out = json!({"name": item.name, "about": item.about, "version": item.version, "params": item.schema});
+    if let Some(from) = item.from.added() {
+        out["crate"] = json!({"name": from.name, "version": from.version});
+    }
+    if let Some(scale) = item.scale {
+        out["percent"] = json!(scale.percent);
+        out["larger-is-better"] = json!(scale.larger_is_better);
+    }
+    out
 }
 
 fn of_stage(def: &StageDef, registry: &Registry) -> Item {
@@ -96,16 +159,19 @@ fn of_stage(def: &StageDef, registry: &Registry) -> Item {
     }
     if let Some(shared) = def.shared {
         let param = shared.param;
-        details.push(format!("of several values of `{param}` the largest is computed, the others are slices of it"));
+        details.push(format!(
+            "for several values of `{param}`, only the largest is computed; the others are slices of it"
+        ));
     }
     if def.on_device {
-        details.push("computes on what `--device` names".to_owned());
+        details.push("computes on the device that `--device` selects".to_owned());
     }
     Item {
         name: def.name.into(),
         about: def.about.into(),
         version: def.version,
         from: def.from,
+        scale: None,
         details,
         schema: def.own_schema(registry).into_owned(),
     }
@@ -118,14 +184,18 @@ fn of_row(row: &Variant) -> Item {
         about: row.about.into(),
         version: row.version,
         from: row.from,
+        scale: None,
         details: needs.chain((!row.gpu).then(|| "cannot be computed on a GPU".to_owned())).collect(),
         schema: row.schema().clone(),
     }
 }
 
-fn of_file(file: &str, as_json: bool, registry: &Registry) -> Result<u8, Failure> {
-    let pipeline =
-        Pipeline::load(PathBuf::from(file).as_path(), &Overrides::default(), registry, &crate::pipeline::Nothing)?;
+fn of_score(row: &ScoreDef) -> Item {
+    Item { scale: Some(row.scale), ..of_row(row.variant()) }
+}
+
+fn of_file(file: &Path, as_json: bool, registry: &Registry) -> Result<u8, Failure> {
+    let pipeline = Pipeline::load(file, &Overrides::default(), registry, &crate::pipeline::Nothing)?;
     if as_json {
         let list: Vec<_> =
             pipeline.datasets.all.iter().map(|(k, n)| json!({"name": k.name, "params": n.value()})).collect();
@@ -142,11 +212,17 @@ fn of_crate(item: &Item) -> String {
     item.from.added().map_or(String::new(), |from| format!(", crate {from}"))
 }
 
+fn scale_text(scale: Scale) -> String {
+    let unit = if scale.percent { "in percent, " } else { "" };
+    format!("{unit}{} is better", if scale.larger_is_better { "larger" } else { "smaller" })
+}
+
 fn text(item: &Item, detailed: bool) -> String {
+    let scale = item.scale.map_or(String::new(), |scale| format!(" ({})", scale_text(scale)));
     if !detailed {
-        return format!("{:<20} {}\n", item.name, item.about);
+        return format!("{:<20} {}{scale}\n", item.name, item.about);
     }
-    let mut out = format!("{}: {} (version {}{})\n", item.name, item.about, item.version, of_crate(item));
+    let mut out = format!("{}: {}{scale} (version {}{})\n", item.name, item.about, item.version, of_crate(item));
     for line in &item.details {
         out.push_str(&format!("  {line}\n"));
     }

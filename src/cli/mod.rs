@@ -1,4 +1,4 @@
-//! The command line: one file a command, each an `Args` struct and one function.
+//! The command line: one file per command, each an `Args` struct and one function.
 //!
 //! Results go to stdout, everything else to stderr. Only this module and `report` write to the terminal.
 
@@ -34,7 +34,7 @@ use failure::Failure;
 /// Declarative experiment pipelines on graphs
 ///
 /// A YAML file describes stages (load, featurize, normalize, evd, split, train, evaluate) and the sweep over their
-/// parameters; `ppgnn run FILE` computes what is not there yet and writes the tables. Results go to stdout, everything
+/// parameters; `ppgnn run FILE` computes what is missing and writes the tables. Results go to stdout, everything
 /// else to stderr.
 ///
 /// Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 pipeline invalid; 4 data or result missing or changed; 5 a stage
@@ -61,12 +61,12 @@ enum Command {
     Completions(completions::Args),
 }
 
-/// Parses a command line, the name of the program first, does what it says and returns the exit code.
+/// Parses a command line (program name first), runs the command and returns the exit code.
 pub fn main(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> u8 {
     let command = match Cli::try_parse_from(args) {
         Ok(cli) => cli.command,
         Err(said) => {
-            // Help and version are results; if nobody reads them, nobody can be told.
+            // Help and version are results; if stdout is closed, there is nowhere to report that.
             let _ = said.print();
             return if said.use_stderr() { exit::USAGE } else { exit::DONE };
         }
@@ -113,9 +113,9 @@ impl Command {
 
 /// Diagnostics for developers: `PPGNN_LOG=info` says how long each part took, `debug` and `trace` say more, on stderr.
 fn start_tracing() {
-    let Some(wish) = std::env::var("PPGNN_LOG").ok().filter(|wish| !wish.is_empty()) else { return };
-    let Ok(level) = wish.parse::<tracing::Level>() else {
-        return note(&format!("warning: PPGNN_LOG is `{wish}`, expected error, warn, info, debug or trace"));
+    let Some(level) = std::env::var("PPGNN_LOG").ok().filter(|level| !level.is_empty()) else { return };
+    let Ok(level) = level.parse::<tracing::Level>() else {
+        return note(&format!("warning: PPGNN_LOG is `{level}`, expected error, warn, info, debug or trace"));
     };
     // A span says how long it was open when it closes: that is where the time went.
     let spans = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
@@ -149,6 +149,6 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
 /// Writes a note to stderr.
 pub(crate) fn note(text: &str) {
     use std::io::Write;
-    // Nobody can be told that stderr is gone.
+    // If stderr is closed, there is nowhere left to report it.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

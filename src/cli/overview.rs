@@ -1,4 +1,4 @@
-//! A plan as people see it: what is there, what would be computed, why, and for how long.
+//! Shows a plan: what is in the store, what would be computed, why, and how long it would take.
 
 use serde_json::json;
 
@@ -31,7 +31,7 @@ pub fn show(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId], jso
     Ok(exit::DONE)
 }
 
-/// What was left out because its data is not here, for `--json`.
+/// What was left out because its data is missing, for `--json`.
 pub fn absent_json(plan: &Plan) -> serde_json::Value {
     let one = |a: &Absence| json!({"dataset": a.dataset, "why": a.what(), "remedy": a.remedy()});
     plan.absent.iter().map(one).collect()
@@ -65,7 +65,7 @@ fn rows(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId]) -> Vec<
     of_part
         .map(|(id, node)| match states[id.0] {
             NodeState::Hit => Row { id, state: "hit", seconds: None, why: String::new() },
-            NodeState::Absent => Row { id, state: "absent", seconds: None, why: "nothing needs it".into() },
+            NodeState::Absent => Row { id, state: "absent", seconds: None, why: "not needed".into() },
             NodeState::Miss => {
                 let seconds = recall.expect(node).map(|e| e.seconds);
                 let why = if force.contains(&id) {
@@ -81,7 +81,7 @@ fn rows(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId]) -> Vec<
         .collect()
 }
 
-/// The shortest true answer to "why is it not there".
+/// Says briefly why a node is not in the store.
 fn reason(plan: &Plan, states: &[NodeState], id: NodeId, recall: &Recall) -> String {
     let node = plan.node(id);
     let new_inputs = node.inputs.iter().filter(|e| states[e.node.0] == NodeState::Miss).count();
@@ -97,8 +97,8 @@ fn reason(plan: &Plan, states: &[NodeState], id: NodeId, recall: &Recall) -> Str
         })
         .collect();
     match (own.len(), new_inputs) {
-        (0, 0) => "other inputs than any earlier one".into(),
-        (0, n) => format!("{n} of its inputs will be new"),
+        (0, 0) => "inputs differ from every earlier artifact".into(),
+        (0, n) => format!("{n} of its inputs must be computed"),
         (1..=3, _) => own.join(", "),
         (n, _) => format!("{n} ingredients differ from the nearest artifact"),
     }
@@ -136,7 +136,7 @@ fn text(plan: &Plan, rows: &[Row]) -> String {
         let unknown = rows.iter().filter(|r| r.state == "miss" && r.seconds.is_none()).count();
         out.push_str(&format!("; expected {} of work", duration_text(total(rows))));
         if unknown > 0 {
-            out.push_str(&format!(" and {unknown} without precedent"));
+            out.push_str(&format!(" plus {unknown} of unknown duration"));
         }
     }
     for absence in &plan.absent {

@@ -1,4 +1,4 @@
-//! `ppgnn plan`: shows every node, whether it is there, and why not.
+//! `ppgnn plan`: shows every node, whether it is in the store, and if not, why.
 
 use ppgnn_stages::contract::Registry;
 
@@ -8,8 +8,8 @@ use super::{overview, targets};
 
 /// Show what a run would compute, reuse, and why
 ///
-/// Every node is a `hit` (in the store), a `miss` (to be computed) or `absent` (not in the store, but nothing that has
-/// to be computed needs it). Nothing is computed and nothing is written.
+/// Every node is a `hit` (in the store), a `miss` (to be computed) or `absent` (not in the store, and not needed by
+/// anything that has to be computed). Nothing is computed and nothing is written.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

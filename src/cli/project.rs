@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use ppgnn_stages::contract::{Registry, profile};
 
 use crate::catalogue::{self, Catalogue, DataFolder};
-use crate::pipeline::{DeviceWish, Overrides, Pipeline};
-use crate::plan::{self, FileDigests, Plan, Surroundings};
+use crate::pipeline::{DeviceRequest, Overrides, Pipeline};
+use crate::plan::{self, FileDigests, Plan, PlanContext};
 use crate::store::Store;
 
 use super::device;
 use super::failure::Failure;
 
-/// Where data is, and what is known of it.
+/// Options about data sets.
 #[derive(clap::Args, Clone)]
 pub struct DataArgs {
-    /// Folder that data sets are kept in
+    /// Folder with the data sets
     #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true, value_parser = data_dir)]
     pub data_dir: PathBuf,
 }
@@ -41,11 +41,11 @@ pub struct PipelineArgs {
     /// Set a value, such as `train.lr=0.05` or `datasets.mine.nodes=500`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = setting)]
     pub set: Vec<String>,
-    /// What `train` computes on: `cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` for all cards, or `auto` for all
-    /// cards if there are any, else the processor (default: `device` of the file, else `cpu`, so that keys do not depend
-    /// on the machine)
-    #[arg(long, value_name = "DEVICE", value_parser = str::parse::<DeviceWish>)]
-    pub device: Option<DeviceWish>,
+    /// What `train` computes on: `cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` for all GPUs, or `auto` for all
+    /// GPUs if there are any, else the CPU (default: `device` of the file, else `cpu`, so that keys do not depend on the
+    /// machine)
+    #[arg(long, value_name = "DEVICE", value_parser = str::parse::<DeviceRequest>)]
+    pub device: Option<DeviceRequest>,
     #[command(flatten)]
     pub data: DataArgs,
 }
@@ -80,15 +80,15 @@ impl PipelineArgs {
         let digest = |path: &Path| digests.digest(path);
         let pipeline =
             tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(catalogue, registry))?;
-        let around = surroundings(registry, &digest, self.wish(&pipeline.device));
+        let around = plan_context(registry, &digest, self.device_request(&pipeline.device));
         let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
             .in_scope(|| plan::build(&pipeline, &around))?;
         tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, device = around.device_profile, "planned");
         Ok(plan)
     }
 
-    /// The device to use, given what the file says: the command line wins.
-    pub fn wish<'w>(&'w self, of_file: &'w DeviceWish) -> &'w DeviceWish {
+    /// The requested device: the command line overrides the file.
+    pub fn device_request<'r>(&'r self, of_file: &'r DeviceRequest) -> &'r DeviceRequest {
         self.device.as_ref().unwrap_or(of_file)
     }
 
@@ -122,15 +122,15 @@ impl StoreArgs {
         Ok(Store::open(&self.artifacts)?)
     }
 
-    /// Opens the store for looking only; an absent one is empty.
+    /// Opens the store read-only; a missing store counts as empty.
     pub fn look(&self) -> Result<Store, Failure> {
         Ok(Store::open_existing_read_only(&self.artifacts)?)
     }
 }
 
-/// What plans depend on beside the pipeline, on this machine.
-pub fn surroundings<'d>(registry: &'d Registry, digest: Digest<'d>, device: &DeviceWish) -> Surroundings<'d> {
-    Surroundings {
+/// What a plan depends on besides the pipeline, on this machine.
+pub fn plan_context<'d>(registry: &'d Registry, digest: Digest<'d>, device: &DeviceRequest) -> PlanContext<'d> {
+    PlanContext {
         registry,
         profile: profile::numeric_profile(),
         device_profile: profile::numeric_profile_on(device::backend(device)),

@@ -1,4 +1,4 @@
-//! What can be known to go wrong before anything runs: files that are not what they should be.
+//! Checks before anything runs: files that do not hold what they should.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::plan::{Node, NodeId, Plan};
 use crate::run::{NodeState, demand};
 use crate::store::Store;
 
-/// Lets every stage look at what its nodes name outside the store. Returns the nodes that would fail.
+/// Lets every stage check the external files of its nodes. Returns the nodes that would fail.
 pub fn prechecks(plan: &Plan) -> impl Iterator<Item = (&Node, StageError)> {
     plan.nodes.iter().filter_map(|node| Some((node, node.stage.precheck(&node.params).err()?)))
 }
 
-/// Compares the files of known data sets with their digests, where they are about to be read. What is in the store was
-/// read from files that were right.
+/// Compares the files of known data sets with their digests if they are about to be read. Graphs in the store were read
+/// from files that matched.
 pub fn verify_data(
     plan: &Plan,
     store: &Store,
@@ -44,6 +44,6 @@ pub fn verify_data(
         return Ok(());
     }
     let hint =
-        "`ppgnn data fetch` replaces files that are wrong; a pipeline of your own can name them under `datasets`";
+        "`ppgnn data fetch` replaces wrong files; to use them anyway, name them under `datasets` in the pipeline";
     Err(Failure::new(exit::DATA, wrong.join("\nerror: "), Some(hint)))
 }

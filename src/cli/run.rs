@@ -13,12 +13,11 @@ use crate::report::{JsonLines, Style, Tee, Terminal};
 use crate::run::{FailureKind, RunOptions, RunReport, execute};
 use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Store};
 
-/// Compute what is not there yet, publish the tables and print them
+/// Compute what is not in the store, publish the tables and print them
 ///
-/// Nodes that are in the store are reused. Independent nodes run side by side within the budget of -j cores; with cards
-/// (--device), each takes one training at a time. A node
-/// that fails stops only what depends on it, unless --fail-fast is given. Ctrl-C stops cleanly; what has finished is
-/// kept. Tables are published under <artifacts>/results/<pipeline>/ and printed to stdout.
+/// Nodes that are in the store are reused. Independent nodes run in parallel on up to -j cores; with GPUs (--device),
+/// each GPU trains one node at a time. A failed node stops only what depends on it, unless --fail-fast is given. Ctrl-C
+/// stops cleanly; finished nodes are kept. Tables are published under <artifacts>/results/<pipeline>/ and printed to stdout.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -29,7 +28,7 @@ pub struct Args {
     /// Show what would run, and run nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Cores to use (default: all of the machine)
+    /// Number of cores to use (default: all)
     #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Compute these nodes even if they are in the store; may be repeated
@@ -38,15 +37,15 @@ pub struct Args {
     /// Stop at the first failure
     #[arg(long, conflicts_with = "keep_going")]
     fail_fast: bool,
-    /// Go on with whatever does not depend on a failed node (the default)
+    /// Continue with everything that does not depend on a failed node (the default)
     #[arg(short = 'k', long)]
     keep_going: bool,
     #[command(flatten)]
     store: StoreArgs,
-    /// Print one JSON object at the end in place of the tables
+    /// Print one JSON object at the end instead of the tables
     #[arg(long)]
     pub(super) json: bool,
-    /// Show a line for every node, reused ones too
+    /// Show a line for every node, including reused ones
     #[arg(short, long)]
     verbose: bool,
     /// Show nothing but results and failures
@@ -63,7 +62,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if args.dry_run {
         return overview::show(&plan, &args.store.look()?, &wanted, &force, args.json);
     }
-    let cards = device::cards(args.pipeline.wish(&plan.device))?;
+    let cards = device::cards(args.pipeline.device_request(&plan.device))?;
     let store = args.store.open()?;
     readiness::verify_data(&plan, &store, (&wanted, &force), &catalogue, &args.pipeline.data)?;
     if let Some((node, error)) = readiness::prechecks(&plan).next() {
@@ -105,7 +104,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Publishes every output that was asked for and is in the store, and prints what is Markdown. Returns the published files.
+/// Publishes every requested output that is in the store, and prints Markdown. Returns the published files.
 fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result<Vec<String>, Failure> {
     let overrides = overrides(plan, &args.pipeline);
     let folder = beside(plan, &overrides);
@@ -136,15 +135,15 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
     Ok(names.iter().map(|n| folder.join(n).display().to_string()).collect())
 }
 
-/// What the command line changes in the results: a device that computes otherwise than the file's, and `--set` options.
+/// What the command line changes in the results: a device with another backend than the file's, and `--set` options.
 fn overrides(plan: &Plan, args: &PipelineArgs) -> Vec<String> {
-    let (asked, of_file) = (device::backend(args.wish(&plan.device)), device::backend(&plan.device));
+    let (asked, of_file) = (device::backend(args.device_request(&plan.device)), device::backend(&plan.device));
     let device = (asked != of_file).then(|| format!("device={asked}"));
     device.into_iter().chain(args.set.iter().cloned()).collect()
 }
 
 /// The folder beside the pipeline's own results for a run that was changed on the command line: named by profile and
-/// overrides, so that it never takes the place of what the file alone gives.
+/// overrides, so that it never replaces the results of the unchanged file.
 fn beside(plan: &Plan, overrides: &[String]) -> Option<String> {
     let mut words = plan.profile.iter().chain(overrides).map(String::as_str).peekable();
     words.peek()?;

@@ -31,9 +31,9 @@ pub enum Format {
     Md,
     /// LaTeX with booktabs
     Tex,
-    /// Comma-separated values, one line a cell
+    /// Comma-separated values, one line per cell
     Csv,
-    /// JSON with every run behind each cell
+    /// JSON with all runs of each cell
     Json,
 }
 

@@ -1,11 +1,11 @@
-//! Finds the nodes that words on the command line mean.
+//! Finds the nodes that the command line names.
 
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
 use crate::plan::{NodeId, NodeName, Plan};
 
-/// Returns the nodes that any of the words means, in plan order.
+/// Returns the nodes that match any of the words, in plan order.
 ///
 /// A word is a node's name (`train/cora/PP-GNN`), the start of one up to a slash (`train`, `train/cora`), a name with
 /// `*` instead of a part (`train/*/PP-GNN`), a table's name, or the first six or more digits of a key.
@@ -44,7 +44,7 @@ fn is_key(word: &str, key: &str) -> bool {
     word.len() >= 6 && word.bytes().all(|b| b.is_ascii_hexdigit()) && key.starts_with(word)
 }
 
-/// Whether a word says the parts of a name from the first on; `*` says any part. A part may have slashes of its own.
+/// Whether a word matches the leading parts of a name; `*` matches any part. A part may itself contain slashes.
 fn means(word: &str, name: &NodeName) -> bool {
     let mut rest = word;
     for part in name.parts() {

@@ -12,11 +12,11 @@ use crate::plan::{ArtifactKey, Node, NodeId, Plan};
 use crate::report::{duration_text, measured_text};
 use crate::store::Store;
 
-/// Say which ingredient of a node's key differs from the nearest earlier artifact
+/// Show which ingredient of a node's key differs from the nearest earlier artifact
 ///
-/// A result is found again if everything that may change its bytes is the same: stage and version, model or format and
+/// A result is reused if everything that may change its bytes is the same: stage and version, model or format and
 /// version, parameters, inputs, numeric profile. This compares the node with the artifact of the same stage that
-/// differs in the fewest of these, and goes on into inputs that differ.
+/// differs in the fewest of these, and then compares the inputs that differ.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Args {
     pub(super) json: bool,
 }
 
-/// How many nodes a vague word may mean before only the first ones are explained.
+/// How many matching nodes are explained.
 const MOST_SHOWN: usize = 8;
 
 /// Runs the command.

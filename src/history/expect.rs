@@ -14,7 +14,7 @@ pub struct Expectation {
 
 impl Expectation {
     /// Judges by artifacts of the same stage with the same inputs and choice, else with the same choice, else by all. A
-    /// slice tells nothing about what it is taken from, nor the other way round.
+    /// slice says nothing about the duration of the node it is taken from, and vice versa.
     pub(super) fn of(node: &Node, earlier: &[Manifest]) -> Option<Self> {
         let is_slice = |k: &KeyInputs| node.stage.shared.is_some_and(|s| k.inputs.iter().any(|i| i.slot == s.slot));
         let alike = |m: &&Manifest| is_slice(&m.ingredients) == is_slice(&node.ingredients);

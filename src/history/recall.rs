@@ -1,4 +1,4 @@
-//! Manifests of earlier artifacts, read once a stage, newest first.
+//! Manifests of earlier artifacts, read once per stage, newest first.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

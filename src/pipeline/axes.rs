@@ -15,7 +15,7 @@ use super::yaml::{Key, Node};
 /// More points than this are a mistake in the file, not an experiment.
 const MOST_POINTS: usize = 1_000_000;
 
-/// How the value of an axis is called at points that it does not apply to.
+/// Label of an axis at points that it does not apply to.
 pub const ABSENT: &str = "–";
 
 /// An axis as meant.
@@ -74,7 +74,7 @@ impl Sweep {
             points: Vec::new(),
             when: Vec::new(),
         };
-        // Axes of some points only stand behind the others; elsewhere they have no value.
+        // Axes that apply to some points only come last; at other points they have no value.
         let mut conditional = Vec::new();
         for (at, when) in entry.when.iter().enumerate() {
             for extra in &when.axes {
@@ -126,7 +126,7 @@ impl Sweep {
         sweep
     }
 
-    /// A label must be true: no two axes may set one parameter, and `when` may not change what an axis is about.
+    /// Labels must be correct: no two axes may set one parameter, and `when` may not change a parameter that an axis varies.
     fn refuse_conflicts(&self, when: &[WhenEntry], problems: &mut Problems) {
         let mut owners: HashMap<(&str, &str), &str> = HashMap::new();
         for axis in &self.axes {
@@ -144,7 +144,8 @@ impl Sweep {
         for setting in when.iter().flat_map(|w| &w.settings) {
             let swept = |a: &&Axis| a.path.as_ref().is_some_and(|(s, p)| *s == setting.stage && *p == setting.param);
             if let Some(axis) = self.axes.iter().find(swept) {
-                let message = format!("`{}.{}` is what axis `{}` varies", setting.stage, setting.param, axis.name);
+                let message =
+                    format!("`{}.{}` is already varied by axis `{}`", setting.stage, setting.param, axis.name);
                 problems.add(
                     &setting.span,
                     message,
@@ -230,7 +231,11 @@ impl Sweep {
                         key.name,
                         length.unwrap_or(0)
                     );
-                    problems.add(&key.span, message, Some("axes under one `zip` need equally many values".into()));
+                    problems.add(
+                        &key.span,
+                        message,
+                        Some("axes under one `zip` need the same number of values".into()),
+                    );
                     sound = false;
                 }
                 if group_of[axis].replace(group).is_some() {
@@ -256,7 +261,7 @@ impl Sweep {
     }
 }
 
-/// Returns whether a point has the values that are asked for.
+/// Returns whether a point has the given values.
 pub fn holds(matches: &[(usize, Vec<usize>)], point: &[usize]) -> bool {
     matches.iter().all(|(axis, values)| values.contains(&point[*axis]))
 }

@@ -1,4 +1,4 @@
-//! Data sets: those that the file describes, and those that it only names because they are known without it.
+//! Data sets: those that the file describes, and known ones that it only names.
 //!
 //! An entry under `datasets` is a set of parameters of `load`. With `dataset: other` it starts from another one; an entry
 //! without `format` that has the name of a known data set starts from that. Relative paths keep starting from the folder
@@ -17,17 +17,17 @@ pub const DATASET_STAGE: &str = "load";
 /// The parameter that names a data set.
 pub const DATASET_PARAM: &str = "dataset";
 
-/// A data set that is known without a pipeline.
+/// A known data set, described outside of the pipeline.
 pub struct Known {
     /// The text that describes it; relative paths in it start from the folder with its data.
     pub source: Source,
     /// Parameters of `load`, `expect` among them.
     pub params: Vec<(Key, Node)>,
-    /// The page of the publisher, if there is nothing that could fetch its files.
+    /// The publisher's page, if its files cannot be fetched.
     pub by_hand: Option<String>,
 }
 
-/// The data sets that are known without a pipeline.
+/// The known data sets, described outside of the pipeline.
 pub trait KnownDatasets {
     /// Returns all names.
     fn names(&self) -> Vec<String>;
@@ -59,7 +59,7 @@ pub struct Datasets {
     pub known: HashMap<String, String>,
     /// Names that are known without the pipeline.
     pub names: Vec<String>,
-    /// Pages of known data sets that nothing can fetch.
+    /// Publishers' pages of known data sets that cannot be fetched.
     pub by_hand: HashMap<String, String>,
 }
 
@@ -133,7 +133,7 @@ impl Resolver<'_> {
         if let Some((other, node)) = other {
             if depth > self.own.len() {
                 let message = format!("data set `{}` starts from itself", key.name);
-                self.problems.add(&base.span, message, Some("break the circle".into()));
+                self.problems.add(&base.span, message, Some("remove one `dataset` of the cycle".into()));
                 return (Vec::new(), None);
             }
             return self.entries(other, node, depth + 1);
@@ -148,7 +148,7 @@ impl Resolver<'_> {
         (Vec::new(), None)
     }
 
-    /// Returns the parameters of a known data set, which stand in a source of their own.
+    /// Returns the parameters of a known data set, which belong to a source of their own.
     fn of_known(&mut self, name: &str) -> Option<(Key, Entries)> {
         if let Some(read) = self.read.get(name) {
             return read.clone();

@@ -1,30 +1,30 @@
-//! The wish for a device, as it stands in a file or after `--device`. Whether it can be had is not known here.
+//! The requested device, from a pipeline file or `--device`. Whether it is available is not checked here.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Where stages that compute on a device should do so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum DeviceWish {
-    /// On the processor. The default, so that keys do not depend on what else a machine has.
+pub enum DeviceRequest {
+    /// On the CPU. The default, so that keys do not depend on the machine's other devices.
     #[default]
     Cpu,
-    /// On the cards if there are any, else on the processor.
+    /// On all GPUs if there are any, else on the CPU.
     Auto,
-    /// On all cards.
+    /// On all GPUs.
     AllCuda,
-    /// On these cards, at least one.
+    /// On these GPUs, at least one.
     Cuda(Vec<usize>),
 }
 
-impl DeviceWish {
-    /// What a wish can be, for messages.
+impl DeviceRequest {
+    /// The accepted values, for messages.
     pub const EXPECTED: &str = "`cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` or `auto`";
     /// The same as a regular expression, for the schema.
     pub const PATTERN: &str = "^(cpu|auto|cuda|cuda:[0-9]+(,cuda:[0-9]+)*)$";
 }
 
-impl fmt::Display for DeviceWish {
+impl fmt::Display for DeviceRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => f.write_str("cpu"),
@@ -37,7 +37,7 @@ impl fmt::Display for DeviceWish {
     }
 }
 
-impl FromStr for DeviceWish {
+impl FromStr for DeviceRequest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -53,7 +53,7 @@ impl FromStr for DeviceWish {
             let digits = word.strip_prefix("cuda:").filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
             let card = digits.and_then(|d| d.parse().ok()).ok_or_else(|| format!("expected {}", Self::EXPECTED))?;
             if cards.contains(&card) {
-                return Err(format!("`cuda:{card}` is there twice"));
+                return Err(format!("`cuda:{card}` is listed twice"));
             }
             cards.push(card);
         }
@@ -66,18 +66,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_shown_as_they_are_written() {
+    fn requests_are_shown_as_they_are_written() {
         for text in ["cpu", "auto", "cuda", "cuda:0", "cuda:2,cuda:0"] {
-            assert_eq!(text.parse::<DeviceWish>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<DeviceRequest>().unwrap().to_string(), text);
         }
-        assert_eq!("cuda:1,cuda:0".parse(), Ok(DeviceWish::Cuda(vec![1, 0])));
+        assert_eq!("cuda:1,cuda:0".parse(), Ok(DeviceRequest::Cuda(vec![1, 0])));
     }
 
     #[test]
     fn anything_else_is_refused() {
         for text in ["", "gpu", "CPU", "cuda:", "cuda:x", "cuda:+1", "cuda:-1", "cuda:0,", "cuda:0,1", "cpu,cuda:0"] {
-            assert!(text.parse::<DeviceWish>().unwrap_err().contains("`cuda:N`"), "{text}");
+            assert!(text.parse::<DeviceRequest>().unwrap_err().contains("`cuda:N`"), "{text}");
         }
-        assert_eq!("cuda:1,cuda:1".parse::<DeviceWish>(), Err("`cuda:1` is there twice".into()));
+        assert_eq!("cuda:1,cuda:1".parse::<DeviceRequest>(), Err("`cuda:1` is listed twice".into()));
     }
 }

@@ -72,7 +72,7 @@ pub fn load(path: &Path, overrides: &Overrides, sources: &mut Sources) -> Result
     Ok(Document { root, forced, profile: overrides.profile.clone(), profiles })
 }
 
-/// Reads a text that is no file: nothing is merged into it.
+/// Reads a text that is not a file: nothing is merged into it.
 ///
 /// # Errors
 /// Everything that is wrong with the text itself.
@@ -114,7 +114,11 @@ fn read_chain(
     let base = folder.join(base);
     chain.push(std::fs::canonicalize(path).unwrap_or(path.to_owned()));
     if chain.contains(&std::fs::canonicalize(&base).unwrap_or(base.clone())) {
-        problems.add(&extends.span, format!("`{}` extends itself", base.display()), Some("break the circle".into()));
+        problems.add(
+            &extends.span,
+            format!("`{}` extends itself", base.display()),
+            Some("remove one `extends` of the cycle".into()),
+        );
         return None;
     }
     let base = read_chain(&base, Some(&extends.span), chain, sources, problems)?;
@@ -162,7 +166,7 @@ fn merge(base: Node, over: Node) -> Node {
                     }
                     Some(at) => {
                         let (old_key, old) = entries.remove(at);
-                        // A mapping that is only added to is still best known from where it was written first.
+                        // The place of a merged mapping is where it was written first.
                         let both_maps = matches!((&old.data, &value.data), (Data::Map(_), Data::Map(_)));
                         entries.insert(at, (if both_maps { old_key } else { key }, merge(old, value)));
                     }

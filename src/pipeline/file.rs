@@ -1,6 +1,6 @@
 //! The pipeline file as written: a struct for each part of the format, with places, and no meaning yet.
 //!
-//! Reading is by hand and not by `serde`, because a person should see every mistake at once, each at its place.
+//! Reading is by hand and not by `serde`, because all mistakes should be reported at once, each at its place.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::list;
 use serde_json::Value;
 
-use super::device::DeviceWish;
+use super::device::DeviceRequest;
 use super::document::Setting;
 use super::problem::Problems;
 use super::reader::Reader;
@@ -18,13 +18,13 @@ use super::yaml::{Data, Key, Node};
 /// The stage that makes tables.
 pub const TABLE_STAGE: &str = "tabulate";
 
-/// What happens where the data of a known data set is not here.
+/// What happens if the data of a known data set is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbsentData {
     /// Nothing is run.
     #[default]
     Fail,
-    /// Everything else is run, and tables say what is absent.
+    /// Everything else is run, and tables say what is missing.
     Skip,
 }
 
@@ -33,10 +33,10 @@ pub enum AbsentData {
 pub struct PipelineFile {
     /// Name of the pipeline.
     pub name: String,
-    /// What happens where data is not here.
+    /// What happens if data is missing.
     pub absent: AbsentData,
     /// What stages that compute on a device should use.
-    pub device: DeviceWish,
+    pub device: DeviceRequest,
     /// Data sets by name: parameters of `load`.
     pub datasets: Vec<(Key, Node)>,
     /// Stages by name.
@@ -63,7 +63,7 @@ pub struct StageEntry {
 /// A value of an axis.
 #[derive(Clone, Debug)]
 pub struct AxisValue {
-    /// How it is called.
+    /// Its label.
     pub label: String,
     /// What it sets.
     pub settings: Vec<Setting>,
@@ -90,7 +90,7 @@ pub struct SweepEntry {
     pub axes: Vec<AxisEntry>,
     /// Groups of axes that advance together.
     pub zip: Vec<Vec<Key>>,
-    /// Points beside the grid.
+    /// Points to add to the grid.
     pub include: Vec<(Span, Vec<Match>)>,
     /// Points to leave out of the grid.
     pub exclude: Vec<Vec<Match>>,
@@ -180,14 +180,14 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
 }
 
 impl Reader<'_> {
-    fn device(&mut self, node: &Node) -> DeviceWish {
+    fn device(&mut self, node: &Node) -> DeviceRequest {
         let Value::String(text) = node.value() else {
-            self.expected(node, DeviceWish::EXPECTED);
-            return DeviceWish::default();
+            self.expected(node, DeviceRequest::EXPECTED);
+            return DeviceRequest::default();
         };
         text.parse().unwrap_or_else(|why: String| {
-            self.problems.add(&node.span, format!("`{text}` is no device: {why}"), None);
-            DeviceWish::default()
+            self.problems.add(&node.span, format!("`{text}` is not a device: {why}"), None);
+            DeviceRequest::default()
         })
     }
 
@@ -246,7 +246,7 @@ impl Reader<'_> {
                 let path = split_path(name);
                 let Some((stage, param)) = path.clone() else {
                     let help = "name the axis `stage.parameter`, or give it labelled values: `{A: {train.lr: 0.1}, …}`";
-                    let message = format!("axis `{}` lists values, but no parameter to set", name.name);
+                    let message = format!("axis `{}` lists values, but names no parameter to set", name.name);
                     self.problems.add(&name.span, message, Some(help.into()));
                     return AxisEntry { name: name.clone(), path: None, values: Vec::new() };
                 };
@@ -301,7 +301,7 @@ impl Reader<'_> {
                 }
                 None => {
                     let help = Some("write `stage.parameter`, for example `train.lr`".into());
-                    self.problems.add(&key.span, format!("`{}` names no parameter", key.name), help);
+                    self.problems.add(&key.span, format!("`{}` does not name a parameter", key.name), help);
                 }
             }
         }
@@ -368,7 +368,7 @@ fn split_path(key: &Key) -> Option<(String, String)> {
     (!stage.is_empty() && !param.is_empty()).then(|| (stage.to_owned(), param.to_owned()))
 }
 
-/// How a value of an axis is called: as it was written.
+/// The label of a value: as it was written.
 pub fn label(node: &Node) -> String {
     match node.value() {
         Value::String(text) => text,

@@ -3,7 +3,7 @@
 use ppgnn_stages::contract::{Registry, StageDef};
 use serde_json::{Map, Value, json};
 
-use super::device::DeviceWish;
+use super::device::DeviceRequest;
 use super::document::FORMAT;
 use super::file::TABLE_STAGE;
 
@@ -52,14 +52,14 @@ pub fn json_schema(registry: &Registry) -> Value {
             "about": {"type": "string", "description": "What the pipeline is for"},
             "absent-data": {
                 "enum": ["fail", "skip"],
-                "description": "Where data of a known data set is not here: run nothing, or run the rest and say so in the tables",
+                "description": "If the data of a known data set is missing: run nothing, or run the rest and mark it in the tables",
             },
             "device": {
                 "type": "string",
-                "pattern": DeviceWish::PATTERN,
-                "description": "What `train` computes on: cpu (the default), cuda:N, several such as cuda:0,cuda:1, cuda for all cards, or auto",
+                "pattern": DeviceRequest::PATTERN,
+                "description": "What `train` computes on: cpu (the default), cuda:N, several such as cuda:0,cuda:1, cuda for all GPUs, or auto",
             },
-            "extends": {"type": "string", "description": "Path of one other file that this one is laid on"},
+            "extends": {"type": "string", "description": "Path of one other file that this one extends"},
             "datasets": {
                 "type": "object",
                 "description": "Data sets by name: parameters of `load`",
@@ -82,7 +82,7 @@ pub fn json_schema(registry: &Registry) -> Value {
                         "items": {"type": "array", "items": {"type": "string"}},
                         "description": "Groups of axes that advance together",
                     },
-                    "include": {"type": "array", "items": matches, "description": "Points beside the grid"},
+                    "include": {"type": "array", "items": matches, "description": "Points to add to the grid"},
                     "exclude": {"type": "array", "items": matches, "description": "Points to leave out of the grid"},
                     "when": {
                         "type": "array",

@@ -14,7 +14,7 @@ mod yaml;
 
 pub use axes::{Axis, Sweep, holds};
 pub use datasets::{DATASET_PARAM, DATASET_STAGE, Datasets, Known, KnownDatasets, Nothing};
-pub use device::DeviceWish;
+pub use device::DeviceRequest;
 pub use document::{FORMAT, Overrides, Setting, check_format};
 pub use file::{AbsentData, AxisValue, TABLE_STAGE, TableEntry};
 pub use json_schema::json_schema;

@@ -9,7 +9,7 @@ use super::source::{Sources, Span};
 /// What kind of problem it is; decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
-    /// The pipeline says something that cannot be.
+    /// The pipeline is invalid.
     Invalid,
     /// A file that the pipeline names is missing or unreadable.
     Data,
@@ -35,7 +35,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Adds a problem; one that is there already is not added again.
+    /// Adds a problem unless it was added before.
     pub fn add(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
         self.push(Problem { kind: ProblemKind::Invalid, span: span.clone(), message: message.into(), help });
     }

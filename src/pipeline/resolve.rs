@@ -11,7 +11,7 @@ use ppgnn_stages::contract::{Arity, Registry, Slot, StageDef};
 
 use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, DATASET_STAGE, Datasets, KnownDatasets};
-use super::device::DeviceWish;
+use super::device::DeviceRequest;
 use super::document::{self, Document, Overrides, Setting};
 use super::file::{self, AbsentData, PipelineFile, StageEntry, TableEntry};
 use super::problem::{PipelineError, Problems};
@@ -41,10 +41,10 @@ pub struct Pipeline {
     pub profiles: Vec<String>,
     /// Data sets that it uses.
     pub datasets: Datasets,
-    /// What happens where data is not here.
+    /// What happens if data is missing.
     pub absent: AbsentData,
     /// What stages that compute on a device should use, unless the command line says otherwise.
-    pub device: DeviceWish,
+    pub device: DeviceRequest,
     /// Stages, inputs before the stages that need them.
     pub stages: Vec<StageUse>,
     /// The sweep.
@@ -73,7 +73,7 @@ impl Pipeline {
         Self::of(document, sources, registry, known)
     }
 
-    /// Resolves a pipeline that is no file; `place` is what messages call it.
+    /// Resolves a pipeline that is not a file; messages call it `place`.
     ///
     /// # Errors
     /// Every problem of the first phase that has any.
@@ -178,7 +178,7 @@ fn wire(entries: &[StageEntry], registry: &Registry, problems: &mut Problems) ->
                 let message = format!("stage `{}` has no input `{}`", def.name, slot_name.name);
                 let shared = def.shared.filter(|s| s.slot == slot_name.name);
                 let help = if let Some(shared) = shared {
-                    format!("leave it out: it is filled wherever the pipeline has a larger `{}`", shared.param)
+                    format!("remove it: it is filled in automatically if the pipeline has a larger `{}`", shared.param)
                 } else if def.inputs.is_empty() {
                     "it takes no inputs".to_owned()
                 } else {

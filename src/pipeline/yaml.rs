@@ -62,7 +62,7 @@ impl Node {
         if let Data::Map(entries) = &self.data { entries } else { &[] }
     }
 
-    /// Says that the value, with all that is in it, stands in another source.
+    /// Moves the value, with everything in it, to another source.
     pub fn move_to(&mut self, source: usize) {
         self.span.source = source;
         match &mut self.data {
@@ -181,7 +181,7 @@ impl Locator {
                     if !names.insert(key.name.clone()) {
                         problems.add(
                             &key.span,
-                            format!("`{}` is there twice", key.name),
+                            format!("duplicate key `{}`", key.name),
                             Some("remove one of them".into()),
                         );
                     }
@@ -241,7 +241,7 @@ fn join(value: serde_yaml::Value, places: &Places, problems: &mut Problems) -> O
             Data::Map(joined)
         }
         serde_yaml::Value::Tagged(tagged) => {
-            problems.add(&span, format!("the tag `{}` means nothing here", tagged.tag), Some("remove it".into()));
+            problems.add(&span, format!("the tag `{}` is not supported", tagged.tag), Some("remove it".into()));
             return None;
         }
     };
@@ -266,7 +266,7 @@ fn text_of(name: &serde_yaml::Value, span: &Span, problems: &mut Problems) -> Op
         serde_yaml::Value::Bool(b) => Some(b.to_string()),
         serde_yaml::Value::Number(n) => Some(n.to_string()),
         _ => {
-            problems.add(span, "a name in a mapping must be a plain word", None);
+            problems.add(span, "a key in a mapping must be a plain word", None);
             None
         }
     }
@@ -310,7 +310,7 @@ mod tests {
     fn every_duplicate_is_reported_where_it_stands() {
         assert_eq!(
             messages("a: 1\nb: 2\na: 3\nb: 4\n"),
-            "x.yaml:3:1: `a` is there twice\nx.yaml:4:1: `b` is there twice"
+            "x.yaml:3:1: duplicate key `a`\nx.yaml:4:1: duplicate key `b`"
         );
     }
 

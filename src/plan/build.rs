@@ -1,7 +1,7 @@
 //! Expands a pipeline into a plan: checks the parameters of every node, wires inputs, and gives each node its key.
 //!
-//! A node is made once for each combination of the axes that can reach it, so a sweep over training costs no look at
-//! the stages above it; nodes whose keys turn out equal become one, and [`sharing`] has the last word on keys. Work is
+//! A node is made once for each combination of the axes that can reach it, so a sweep over training does not
+//! visit the stages above it again; nodes whose keys turn out equal become one, and [`sharing`] has the last word on keys. Work is
 //! linear in the number of nodes.
 
 use std::collections::{HashMap, HashSet};
@@ -23,11 +23,11 @@ use crate::pipeline::{
     AbsentData, DATASET_PARAM, DATASET_STAGE, Pipeline, PipelineError, Problems, Setting, Span, StageUse,
 };
 
-/// The record of what was published stands beside it under this name.
+/// Name of the record of what was published, stored next to it.
 const RECORD: &str = "published";
 
-/// What a plan depends on beside the pipeline.
-pub struct Surroundings<'a> {
+/// What a plan depends on besides the pipeline.
+pub struct PlanContext<'a> {
     /// The stages and rows there are.
     pub registry: &'a Registry,
     /// Precision, backend and instruction set.
@@ -42,7 +42,7 @@ pub struct Surroundings<'a> {
 ///
 /// # Errors
 /// Every problem with parameters, optional inputs, files and tables.
-pub fn build(pipeline: &Pipeline, around: &Surroundings) -> Result<Plan, PipelineError> {
+pub fn build(pipeline: &Pipeline, around: &PlanContext) -> Result<Plan, PipelineError> {
     let mut builder = Builder::new(pipeline, around);
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
     for point in &pipeline.sweep.points {
@@ -88,13 +88,13 @@ pub(super) type Planned = Result<NodeId, NoNode>;
 pub(super) enum NoNode {
     /// A problem was reported.
     Reported,
-    /// Data is not here: a place in [`Builder::absent`].
+    /// Data is missing: an index into [`Builder::absent`].
     DataAbsent(usize),
 }
 
 pub(super) struct Builder<'b> {
     pub(super) pipeline: &'b Pipeline,
-    pub(super) around: &'b Surroundings<'b>,
+    pub(super) around: &'b PlanContext<'b>,
     pub(super) problems: Problems,
     nodes: Vec<Node>,
     by_key: HashMap<ArtifactKey, NodeId>,
@@ -102,7 +102,7 @@ pub(super) struct Builder<'b> {
     outputs: Vec<Output>,
     output_names: HashSet<String>,
     pub(super) used_datasets: HashSet<String>,
-    /// Data that is not here, and where it is asked for.
+    /// Missing data, and where it is used.
     pub(super) absent: Vec<(Absence, Span)>,
     known_data: Vec<(NodeId, String)>,
     /// For every stage its parameters as written, data sets not yet looked up.
@@ -114,7 +114,7 @@ pub(super) struct Builder<'b> {
 }
 
 impl<'b> Builder<'b> {
-    fn new(pipeline: &'b Pipeline, around: &'b Surroundings<'b>) -> Self {
+    fn new(pipeline: &'b Pipeline, around: &'b PlanContext<'b>) -> Self {
         let base = pipeline
             .stages
             .iter()
@@ -197,7 +197,7 @@ impl<'b> Builder<'b> {
     pub(super) fn publish(&mut self, name: String, node: NodeId, span: &Span) {
         if name == RECORD || !self.output_names.insert(name.clone()) {
             let help = Some("give the stage or the table another name".into());
-            self.problems.add(span, format!("something else is published as `{name}`"), help);
+            self.problems.add(span, format!("`{name}` is already the name of another published result"), help);
         }
         self.outputs.push(Output { name, node });
     }
@@ -239,7 +239,7 @@ impl<'b> Builder<'b> {
         (id, true)
     }
 
-    /// Checks data sets that no point uses: one that is broken should not wait for its first use to say so.
+    /// Checks data sets that no point uses, so that a broken one is reported before its first use.
     fn check_unused_datasets(&mut self) {
         let Some(load) = self.around.registry.stage(DATASET_STAGE) else { return };
         for (key, dataset) in self.pipeline.datasets.all.iter().filter(|(k, _)| !self.used_datasets.contains(&k.name)) {
@@ -283,7 +283,7 @@ impl<'b> Builder<'b> {
         let Some(row) = checked.variant().filter(|row| on_gpu && !row.gpu) else { return Ok(()) };
         let span = self.span_of(used, point, used.def.choice.map_or("", |c| c.param), false);
         let message = format!("stage `{}`: `{}` cannot be computed on a GPU", used.name.name, row.name);
-        self.problems.add(&span, message, Some("`--device cpu` computes it on the CPU".into()));
+        self.problems.add(&span, message, Some("use `--device cpu`".into()));
         Err(NoNode::Reported)
     }
 
@@ -326,7 +326,7 @@ impl<'b> Builder<'b> {
         NoNode::Reported
     }
 
-    /// Notes that the data of a known data set is not here.
+    /// Records that the data of a known data set is missing.
     fn absence(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> NoNode {
         let (dataset, known) = (self.dataset(used, point), self.known_dataset(used, point));
         let (dataset, known) = (dataset.unwrap_or_default(), known.unwrap_or_default());

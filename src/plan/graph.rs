@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ppgnn_stages::contract::StageDef;
 use ppgnn_stages::contract::params::Checked;
 
-use crate::pipeline::DeviceWish;
+use crate::pipeline::DeviceRequest;
 
 use super::key::{ArtifactKey, KeyInput, KeyInputs};
 use super::name::NodeName;
@@ -24,7 +24,7 @@ pub struct Edge {
     pub node: NodeId,
 }
 
-/// One result to have: a stage with parameters and inputs. Nodes with equal keys are one node.
+/// One result: a stage with parameters and inputs. Nodes with equal keys are one node.
 #[derive(Clone)]
 pub struct Node {
     /// Readable name, unique in the plan.
@@ -65,14 +65,14 @@ pub struct Output {
     pub node: NodeId,
 }
 
-/// A data set that is known but whose data is not here.
+/// A known data set whose data is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
     /// Name in the pipeline.
     pub dataset: String,
     /// Name that `ppgnn data` knows it by.
     pub known: String,
-    /// The page of its publisher, if nothing can fetch it.
+    /// The publisher's page, if it cannot be fetched.
     pub by_hand: Option<String>,
     /// The first file that is missing.
     pub file: PathBuf,
@@ -81,17 +81,17 @@ pub struct Absence {
 impl Absence {
     /// Says what is missing.
     pub fn what(&self) -> String {
-        format!("the data of `{}` is not here: no file `{}`", self.known, self.file.display())
+        format!("the data of `{}` is missing: no file `{}`", self.known, self.file.display())
     }
 
-    /// Says what brings it.
+    /// Says how to get it.
     pub fn remedy(&self) -> String {
         let name = &self.known;
         if let Some(page) = &self.by_hand {
             let folder = self.file.parent().unwrap_or(&self.file).display();
             return format!(
                 "the publisher has no address to download from: get the files by hand from {page} and put them into \
-                 `{folder}`, or `ppgnn data import DIR`"
+                 `{folder}`, or use `ppgnn data import DIR`"
             );
         }
         format!(
@@ -103,8 +103,8 @@ impl Absence {
     pub fn in_short(&self) -> String {
         let name = &self.dataset;
         match &self.by_hand {
-            Some(page) => format!("{name}, its data is not here (by hand from {page})"),
-            None => format!("{name}, its data is not here (ppgnn data fetch {} brings it)", self.known),
+            Some(page) => format!("{name}, its data is missing (get it by hand from {page})"),
+            None => format!("{name}, its data is missing (ppgnn data fetch {} downloads it)", self.known),
         }
     }
 }
@@ -117,12 +117,12 @@ pub struct Plan {
     /// Name of the profile, if one was chosen.
     pub profile: Option<String>,
     /// What the file asks stages that compute on a device to use.
-    pub device: DeviceWish,
+    pub device: DeviceRequest,
     /// The nodes; an edge only points to an earlier one.
     pub nodes: Vec<Node>,
     /// What is published, in the order of the file.
     pub outputs: Vec<Output>,
-    /// Data sets that were left out because their data is not here.
+    /// Data sets that were left out because their data is missing.
     pub absent: Vec<Absence>,
     /// For nodes that read a known data set, its name.
     pub known_data: Vec<(NodeId, String)>,
@@ -154,9 +154,9 @@ impl Plan {
     }
 
     /// Returns what the pipeline is for: the nodes that no other node needs, of the stages that no other stage uses. Being
-    /// sliced is no need: the pipeline asks for the whole as well. A node of another stage that nobody needs is there
-    /// because of a sweep, such as the eigenpairs of an operator on which only models without eigenpairs are trained. What
-    /// is published is wanted even where another node reads it.
+    /// sliced does not count: the pipeline asks for the whole as well. A node of another stage that is not needed is there
+    /// because of a sweep, such as the eigenpairs of an operator on which only models without eigenpairs are trained.
+    /// What is published is wanted even where another node reads it.
     pub fn leaves(&self) -> Vec<NodeId> {
         let mut leaf = vec![true; self.nodes.len()];
         let mut used = BTreeSet::new();

@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_key_of_fixed_inputs_is_pinned() {
-        // A change here renames every artifact that anybody has: raise `SCHEMA` and say so in the changelog.
+        // A change here renames every existing artifact: raise `SCHEMA` and say so in the changelog.
         assert_eq!(inputs().key().to_string(), "9428a46ccb092221d8bb7eb8943527370d81f36800ae50839ae4dd4ddea067fe");
     }
 

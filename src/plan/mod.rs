@@ -12,7 +12,7 @@ mod tables;
 #[cfg(test)]
 mod testing;
 
-pub use build::{Surroundings, build};
+pub use build::{PlanContext, build};
 pub use files::FileDigests;
 pub use graph::{Absence, Edge, Node, NodeId, Output, Plan};
 pub use key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::graph::{Edge, Node, NodeId, Plan, key_inputs};
 use super::key::ArtifactKey;
 
-/// Turns nodes into slices of larger ones, and gives new keys to them and to all that stands on them.
+/// Turns nodes into slices of larger ones, and gives new keys to them and to everything downstream.
 pub(super) fn share(plan: &mut Plan) {
     let slices = slices(&plan.nodes);
     if slices.is_empty() {
@@ -54,8 +54,8 @@ fn slices(nodes: &[Node]) -> HashMap<NodeId, Edge> {
     slices
 }
 
-/// Says for every node where it goes, so that what is sliced stands before its slices. What the largest one reads is what
-/// its slices would have read, and stands before them already.
+/// Returns the new position of every node, so that a sliced node comes before its slices. The largest one reads what its
+/// slices would have read, which comes before them already.
 fn new_places(nodes: usize, slices: &HashMap<NodeId, Edge>) -> Vec<NodeId> {
     let mut places = vec![None; nodes];
     let mut next = 0;

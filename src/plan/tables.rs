@@ -1,4 +1,4 @@
-//! Turns a table of the pipeline into a `tabulate` node: which run stands in which cell.
+//! Turns a table of the pipeline into a `tabulate` node: which runs belong to which cell.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -27,7 +27,7 @@ struct Layout {
     left: Vec<usize>,
 }
 
-/// What stands in a table.
+/// The contents of a table.
 struct Content {
     cells: Cells,
     /// For each cell that cannot be computed, why not.
@@ -105,7 +105,7 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
         report_mixed(builder, &layout.left, &cells, table);
         return None;
     }
-    // A cell with some of its runs is computed from those; a candidate that is not here cannot be picked.
+    // A cell with some of its runs is computed from those; a missing candidate cannot be picked.
     absent.retain(|place, _| !cells.contains_key(place));
     let absent = absent.into_iter().map(|(place, at)| (place, builder.absent[at].0.in_short())).collect();
     Some(Content { cells, absent })
@@ -170,7 +170,7 @@ fn shown_stage(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<
     None
 }
 
-/// A row or column over an axis that does not reach the metrics would show one run again and again.
+/// A row or column over an axis that does not reach the metrics would show the same run repeatedly.
 fn all_reach(builder: &mut Builder, from: usize, placed: &[usize], table: &TableEntry) -> bool {
     let written = table.rows.iter().chain(&table.columns).chain(&table.pool);
     let mut fine = true;

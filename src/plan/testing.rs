@@ -9,7 +9,7 @@ use ppgnn_stages::tabulate::Tabulate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Node, Plan, Surroundings, build};
+use super::{Node, Plan, PlanContext, build};
 use crate::pipeline::{KnownDatasets, Nothing, Pipeline, PipelineError};
 
 /// An artifact of a kind; nothing is ever made.
@@ -78,7 +78,7 @@ pub(super) fn plan_with(text: &str, known: &dyn KnownDatasets) -> Result<Plan, P
         path => Ok(path),
     };
     let (profile, device_profile) = ("cpu".into(), "cuda".into());
-    let around = Surroundings { registry: &registry, profile, device_profile, digest: &digest };
+    let around = PlanContext { registry: &registry, profile, device_profile, digest: &digest };
     build(&pipeline, &around)
 }
 

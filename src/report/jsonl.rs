@@ -4,7 +4,7 @@
 //! {"elapsed":0.012,"event":"node-cached","node":"evd/cora","key":"3f9a…","saved-seconds":41.2}
 //! ```
 //!
-//! Progress of a node is written at most once a second: it may come thousands of times.
+//! Progress of a node is written at most once per second: it may come thousands of times.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -38,7 +38,7 @@ struct Line<'e> {
 }
 
 impl<W: Write + Send> JsonLines<W> {
-    /// Writes to `writer`, one call a line.
+    /// Writes to `writer`, one call per line.
     pub fn new(writer: W) -> Self {
         let inner = Inner { writer, told: HashMap::new(), broken: false };
         Self { begun: Instant::now(), inner: Mutex::new(inner) }
@@ -72,7 +72,7 @@ impl<W: Write + Send> EventSink for JsonLines<W> {
                 inner.writer.write_all(&line)?;
                 inner.writer.flush()
             });
-        // A log that cannot be written is no reason to lose the run. It is said once.
+        // A log that cannot be written is no reason to abort the run. It is reported once.
         if let Err(error) = written {
             inner.broken = true;
             if error.kind() != std::io::ErrorKind::BrokenPipe {

@@ -13,7 +13,7 @@ pub(super) fn node_columns(node: &NodeName, last: &str) -> String {
     columns(&node.stage, &node.point.join("/"), last)
 }
 
-/// Lays out a stage and what there is to say of it.
+/// Lays out a stage and a text about it.
 pub(super) fn columns(stage: &str, of_stage: &str, last: &str) -> String {
     format!("{stage:<10} {of_stage:<24} {last}")
 }

@@ -61,9 +61,9 @@ pub struct Terminal {
 struct Inner {
     writer: Box<dyn Write + Send>,
     running: HashMap<ArtifactKey, Running>,
-    /// Cached nodes not told of yet, by stage.
+    /// Cached nodes not shown yet, by stage.
     cached: BTreeMap<String, Cached>,
-    /// Skipped nodes not told of yet, by the node that failed.
+    /// Skipped nodes not shown yet, by the node that failed.
     skipped: BTreeMap<NodeName, usize>,
 }
 
@@ -109,7 +109,7 @@ impl Terminal {
     }
 
     fn print(&self, inner: &mut Inner, lines: &str) {
-        // Whoever reads this may be gone; the run goes on.
+        // The reader may have closed the pipe; the run continues.
         self.bars.suspend(|| {
             let _ = inner.writer.write_all(lines.as_bytes()).and_then(|()| inner.writer.flush());
         });
@@ -141,7 +141,7 @@ impl Terminal {
         of_stage.last = Some((node.clone(), key));
     }
 
-    /// Tells what was gathered: cached nodes by stage, skipped nodes by culprit.
+    /// Shows what was collected: cached nodes by stage, skipped nodes by the node that failed.
     fn tell_gathered(&self, inner: &mut Inner) {
         let mut lines = String::new();
         for (stage, cached) in std::mem::take(&mut inner.cached) {
@@ -215,7 +215,7 @@ impl Terminal {
                 self.ended(inner, *key);
                 let note = match bytes_same {
                     Some(true) => "the same bytes as before",
-                    Some(false) => "other bytes than before; the old ones are in quarantine",
+                    Some(false) => "different bytes than before; the old artifact is in quarantine",
                     None => "",
                 };
                 let line = self.line(RAN, Some(*seconds), node, *key, note);

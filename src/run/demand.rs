@@ -1,7 +1,7 @@
 //! Which nodes a run would compute, without computing or checking anything.
 //!
 //! A node is needed if it is a target, is forced, or is an input of a node that must be computed. A needed node that
-//! is in the store is a hit, and its own inputs are then not needed for its sake.
+//! is in the store is a hit, and does not need its own inputs.
 
 use crate::plan::{NodeId, Plan};
 use crate::store::Store;
@@ -28,7 +28,7 @@ pub fn demand(plan: &Plan, store: &Store, targets: &[NodeId], force: &[NodeId]) 
         needed.get_mut(id.0).into_iter().for_each(|n| *n = true);
     }
     let mut states = vec![NodeState::Absent; plan.nodes.len()];
-    // Inputs stand before the nodes that need them, so from the end on, every demand is known when its node comes.
+    // Inputs come before the nodes that need them, so in reverse order every demand is known when its node is reached.
     for (id, node) in plan.iter().rev() {
         if !needed[id.0] {
             if store.has(&node.key, node.stage.name) {

@@ -1,4 +1,4 @@
-//! `Event`: everything that can happen during a run. What becomes of it is the business of an [`EventSink`].
+//! `Event`: everything that can happen during a run. An [`EventSink`] decides what to do with it.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub enum Event {
         profile: Option<String>,
         /// Nodes in the plan.
         nodes: usize,
-        /// Nodes that were asked for.
+        /// Requested nodes.
         targets: usize,
         /// Cores that may be busy at a time.
         cores: usize,
@@ -33,7 +33,7 @@ pub enum Event {
         node: NodeName,
         /// Its key.
         key: ArtifactKey,
-        /// What it took when it was computed.
+        /// How long it took when it was computed.
         saved_seconds: f64,
     },
     /// A node is being computed.
@@ -73,7 +73,7 @@ pub enum Event {
         seconds: f64,
         /// Size of the artifact.
         bytes: u64,
-        /// Whether the bytes are those of before; `None` if there were none.
+        /// Whether the bytes are the same as before; `None` if there was no earlier artifact.
         bytes_same: Option<bool>,
     },
     /// A node could not be computed.
@@ -82,7 +82,7 @@ pub enum Event {
         node: NodeName,
         /// Its key.
         key: ArtifactKey,
-        /// How long it was tried.
+        /// How long it ran.
         seconds: f64,
         /// Why.
         failure: NodeFailure,
@@ -123,7 +123,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NodeFailure {
-    /// What to make of it.
+    /// Its kind.
     pub kind: FailureKind,
     /// The message, then its causes.
     pub errors: Vec<String>,

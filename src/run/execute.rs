@@ -14,17 +14,17 @@ use super::schedule::{Schedule, Start, State};
 use super::summary::{FailedNode, RunReport};
 use super::work::{Outcome, Work, panic_failure, panic_text};
 
-/// How often the wish to stop is looked at, and other processes are asked about their nodes.
+/// How often to check for a stop request and for nodes that other processes are computing.
 const TICK: Duration = Duration::from_millis(25);
 
 /// What to run, and how.
 #[derive(Clone, Debug)]
 pub struct RunOptions<'a> {
-    /// The nodes asked for.
+    /// The requested nodes.
     pub targets: Vec<NodeId>,
     /// How many cores may be busy at a time.
     pub cores: usize,
-    /// Cards for nodes that compute on a device, each for one node at a time; none means the processor.
+    /// GPUs for nodes that compute on a device, each for one node at a time; none means the CPU.
     pub cards: Vec<usize>,
     /// Whether the first failure ends the run.
     pub fail_fast: bool,
@@ -40,7 +40,7 @@ pub enum RunError {
     /// The store could not be held.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A node was asked for that the plan does not have.
+    /// A requested node is not in the plan.
     #[error("the plan has no node {index}")]
     NoSuchNode {
         /// Its position.
@@ -103,7 +103,7 @@ struct Run<'r> {
     options: &'r RunOptions<'r>,
     schedule: Schedule<'r>,
     saved: Vec<f64>,
-    /// Nodes that were reported to be with another process.
+    /// Nodes reported as being computed by another process.
     waited: Vec<bool>,
     failures: Vec<(NodeId, NodeFailure)>,
     /// The failure that ended the run.
@@ -162,7 +162,7 @@ impl<'r> Run<'r> {
             let _ = sender.send(Ended { start, seconds: 0.0, outcome: Outcome::Failed(failure) });
         }
     }
-    /// Books what a worker brought back.
+    /// Records the outcome of a worker.
     fn take(&mut self, ended: Ended) {
         self.schedule.ended(ended.start);
         let (Start::Check(id) | Start::Compute { id, .. }) = ended.start;
@@ -219,11 +219,11 @@ impl<'r> Run<'r> {
         self.schedule.stop();
     }
 
-    /// Asks about the nodes that other processes have.
+    /// Checks the nodes that other processes are computing.
     fn ask_others(&mut self) {
         let now = Instant::now();
         for id in self.schedule.due(now) {
-            // If asking fails, the claim that follows fails too, and says why.
+            // If this check fails, the claim that follows fails too, and says why.
             match self.work.store.is_claimed(&self.work.plan.node(id).key) {
                 Ok(true) => self.schedule.still_busy(id, now),
                 Ok(false) | Err(_) => self.schedule.released(id),
@@ -282,7 +282,7 @@ impl<'r> Run<'r> {
             skipped,
             absent: idle - behind,
             damaged: self.work.damaged.load(Ordering::Relaxed),
-            // A wish to stop that came when all was done has stopped nothing.
+            // A stop request that arrives when everything is done does not count as an interruption.
             interrupted: self.interrupted && skipped > 0,
             seconds,
             saved_seconds,
@@ -295,7 +295,7 @@ fn lost_failure(plan: &Plan, lost: &[NodeId]) -> NodeFailure {
     let names: Vec<_> = lost.iter().map(|id| format!("`{}`", plan.node(*id).name)).collect();
     NodeFailure {
         kind: FailureKind::Stage,
-        errors: vec![format!("input {} was damaged again and again", names.join(", "))],
+        errors: vec![format!("input {} was damaged repeatedly", names.join(", "))],
         hint: Some("check the disk, and whether something else writes into the store".to_owned()),
     }
 }

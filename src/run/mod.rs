@@ -1,4 +1,4 @@
-//! Runs: which nodes are needed, computing them side by side, and telling what happens.
+//! Runs: which nodes are needed, computing them in parallel, and reporting what happens.
 
 mod demand;
 mod event;

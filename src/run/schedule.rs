@@ -4,12 +4,12 @@
 //! Idle ─► Checking ─► Cached                       found in the store, every byte checked
 //!             │
 //!             └─► Blocked ─► Ready ─► Running ─► Done | Failed
-//!                    ▲                   ├─► Waiting ─► Checking      another process has it
+//!                    ▲                   ├─► Waiting ─► Checking      computed by another process
 //!                    └───────────────────┘                            an input was lost
 //! ```
 //!
-//! Cores come out of one budget. Where there are cards, a node that computes on a device has one of them for itself, and one
-//! core to feed it.
+//! Cores come out of one budget. With GPUs, a node that computes on a device gets one GPU for itself and one core to feed
+//! it.
 //!
 //! A forced node skips `Checking`. A node that needs a failed one is `Skipped`.
 
@@ -22,7 +22,7 @@ use crate::plan::{NodeId, Plan};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// How often a node may find an input damaged before it is given up.
+/// How often a node may find an input damaged before it fails.
 const PATIENCE: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) enum Start {
     Compute { id: NodeId, place: Place, forced: bool },
 }
 
-/// What a computation has for itself.
+/// Resources of one computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) threads: usize,
@@ -156,7 +156,7 @@ impl<'p> Schedule<'p> {
         Start::Compute { id, place, forced: self.forced[id.0] }
     }
 
-    /// Takes back the cores and the card of something that was started.
+    /// Releases the cores and the GPU of something that was started.
     pub(super) fn ended(&mut self, start: Start) {
         match start {
             Start::Check(_) => {
@@ -200,12 +200,12 @@ impl<'p> Schedule<'p> {
         }
     }
 
-    /// Returns the nodes in the hands of other processes that should be asked about now.
+    /// Returns the nodes of other processes that should be checked now.
     pub(super) fn due(&self, now: Instant) -> Vec<NodeId> {
         self.waiting.iter().filter(|(_, wait)| wait.next <= now).map(|(id, _)| *id).collect()
     }
 
-    /// The other process still has it: ask again a little later.
+    /// The other process is still computing it: check again a little later.
     pub(super) fn still_busy(&mut self, id: NodeId, now: Instant) {
         if let Some(wait) = self.waiting.get_mut(&id) {
             wait.pause = (wait.pause * 3 / 2).min(LONGEST_PAUSE);
@@ -213,14 +213,14 @@ impl<'p> Schedule<'p> {
         }
     }
 
-    /// The other process is through with it, or gone.
+    /// The other process has finished it, or has ended.
     pub(super) fn released(&mut self, id: NodeId) {
         self.waiting.remove(&id);
         self.states[id.0] = State::Idle;
         self.request(id);
     }
 
-    /// Inputs that were there are not there any more. Returns whether to try again.
+    /// Inputs were lost. Returns whether to try again.
     pub(super) fn inputs_lost(&mut self, id: NodeId, lost: &[NodeId]) -> bool {
         self.losses[id.0] += 1;
         if self.losses[id.0] > PATIENCE {
@@ -241,12 +241,12 @@ impl<'p> Schedule<'p> {
         self.settle_dependants(id);
     }
 
-    /// The node gave up because the run was asked to stop.
+    /// The node was cancelled because the run is stopping.
     pub(super) fn cancelled(&mut self, id: NodeId) {
         self.states[id.0] = State::Blocked;
     }
 
-    /// Starts nothing any more; what runs may end.
+    /// Starts nothing more; running nodes may finish.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
         self.waiting.clear();

@@ -10,9 +10,9 @@ use super::event::{FailureKind, NodeFailure};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunReport {
-    /// Nodes asked for, with everything behind them.
+    /// Requested nodes, with everything upstream.
     pub nodes: usize,
-    /// Nodes that were in the store, or that another process put there meanwhile.
+    /// Nodes that were in the store, or that another process computed meanwhile.
     pub cached: usize,
     /// Nodes computed.
     pub ran: usize,
@@ -28,7 +28,7 @@ pub struct RunReport {
     pub interrupted: bool,
     /// How long the run took.
     pub seconds: f64,
-    /// What the cached nodes took when they were computed.
+    /// How long the cached nodes took when they were computed.
     pub saved_seconds: f64,
     /// The failed nodes in plan order.
     pub failures: Vec<FailedNode>,

@@ -3,7 +3,7 @@
 use ppgnn_stages::contract::StageDef;
 use serde_json::json;
 
-use crate::pipeline::DeviceWish;
+use crate::pipeline::DeviceRequest;
 use crate::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, NodeName, Plan};
 
 /// A plan whose nodes have the given inputs, by position.
@@ -42,7 +42,7 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
     Plan {
         pipeline: "test".into(),
         profile: None,
-        device: DeviceWish::Cpu,
+        device: DeviceRequest::Cpu,
         nodes,
         outputs: Vec::new(),
         absent: Vec::new(),

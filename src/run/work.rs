@@ -30,7 +30,7 @@ pub(super) struct Work<'a> {
     pub(super) damaged: AtomicUsize,
 }
 
-/// What came of it.
+/// Its outcome.
 pub(super) enum Outcome {
     Cached { saved_seconds: f64 },
     Missing,
@@ -51,7 +51,7 @@ impl Work<'_> {
         }
     }
 
-    /// Computes a node, unless somebody else does or has done so.
+    /// Computes a node, unless another process is computing it or has done so.
     pub(super) fn compute(&self, id: NodeId, place: Place, forced: bool) -> Outcome {
         self.try_compute(id, place, forced).unwrap_or_else(|error| Outcome::Failed(store_failure(&error)))
     }
@@ -71,7 +71,7 @@ impl Work<'_> {
             Err(lost) => return Ok(Outcome::InputsLost(lost)),
         };
         if forced {
-            // To compute it again means from the start.
+            // A forced node starts from scratch.
             self.store.forget_resume_point(&claim)?;
         }
         let pending = self.store.begin(&claim)?;
@@ -114,7 +114,7 @@ impl Work<'_> {
         }
     }
 
-    /// Opens the inputs of a node, or says which are not there any more.
+    /// Opens the inputs of a node, or says which ones were lost.
     fn open_inputs(&self, node: &Node) -> Result<Result<Vec<InputDir>, Vec<NodeId>>, StoreError> {
         let mut inputs = Vec::with_capacity(node.inputs.len());
         let mut lost = Vec::new();
@@ -204,7 +204,7 @@ impl Work<'_> {
         Ok(Outcome::Failed(NodeFailure::new(kind, &error, error.hint())))
     }
 
-    /// Looks closely at the input that a stage could not read: it may have been damaged since it was checked.
+    /// Verifies the input that a stage could not read: it may have been damaged since it was checked.
     fn damaged_input(&self, node: &Node, inputs: &[InputDir], path: &Path) -> Result<Option<NodeId>, StoreError> {
         let Some(position) = inputs.iter().position(|input| path.starts_with(&input.dir)) else { return Ok(None) };
         let Some(edge) = node.inputs.get(position) else { return Ok(None) };
@@ -245,7 +245,7 @@ impl ProgressSink for Forward<'_> {
     }
 }
 
-/// Looks again at the files outside the store that a stage has read: the key was made from what they held at planning.
+/// Digests the external files that a stage has read once more: the key was made from their content at planning.
 fn changed_file(node: &Node) -> Option<NodeFailure> {
     let digests = FileDigests::default();
     let planned = |param: &str| match node.ingredients.params.get(param) {
@@ -259,7 +259,7 @@ fn changed_file(node: &Node) -> Option<NodeFailure> {
     changed.map(|(_, path)| NodeFailure {
         kind: FailureKind::Data,
         errors: vec![format!("`{}` changed since the run was planned", path.display())],
-        hint: Some("run again when nothing writes to it any more".to_owned()),
+        hint: Some("run again when no other program is writing to it".to_owned()),
     })
 }
 

@@ -14,7 +14,7 @@ use super::disk::Store;
 use super::error::{StoreError, io_error};
 use super::layout::{CLAIMS, LOCK_FILE, TMP, key_of_temporary, list};
 
-/// How often, and how far apart, a held store is looked at before a deletion gives up.
+/// How often, and at what interval, a deletion tries to lock the store before it gives up.
 const LOOKS: usize = 20;
 const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -22,7 +22,7 @@ const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(10);
 pub enum Claim {
     /// The node is ours until the guard is dropped.
     Held(ClaimGuard),
-    /// Another live process or thread has it.
+    /// Another live process or thread holds it.
     Busy,
 }
 
@@ -65,7 +65,7 @@ impl Store {
         loop {
             let Some(file) = try_exclusive(&path)? else { return Ok(Claim::Busy) };
             // The last owner may have removed the file between our opening and our locking it. Then this lock is
-            // worth nothing, for the next to come makes a new file.
+            // void, because the next process creates a new file.
             if is_at(&file, &path) {
                 self.delete_leftovers(key)?;
                 return Ok(Claim::Held(ClaimGuard { key: *key, path, _file: file }));
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// Returns whether somebody is computing a node now. Changes nothing.
+    /// Returns whether a node is being computed now. Changes nothing.
     ///
     /// # Errors
     /// When the lock file cannot be opened.
@@ -84,7 +84,7 @@ impl Store {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(io_error("open the lock", &path)(e)),
         };
-        // The lock is given back at once; a claim tried in this very moment finds it busy and asks again.
+        // The lock is released immediately; a claim attempted at this moment finds it busy and tries again.
         match file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),

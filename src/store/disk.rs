@@ -30,7 +30,7 @@ pub struct Store {
     writable: bool,
     /// Artifacts whose every byte this process has checked, with the checksum of the manifest they had then.
     verified: Mutex<HashMap<ArtifactKey, String>>,
-    /// Where to look for what is not here.
+    /// A second store to search for what this one lacks.
     behind: Option<Box<Store>>,
 }
 
@@ -95,7 +95,7 @@ impl Store {
         let store = Self { root: root.to_owned(), writable: true, verified: Mutex::default(), behind: None };
         if !store.check_format()? {
             store.refuse_foreign()?;
-            // Before any folder: whoever sees a folder of a store sees that it is one.
+            // Before any folder, so that a process that sees a folder of the store also sees its marker.
             let aside = root.join(format!(".{STORE_FILE}.{}.{}", std::process::id(), next_number()));
             let path = root.join(STORE_FILE);
             fs::write(&aside, format!("{{\"format\": {FORMAT}}}\n")).map_err(io_error("write", &aside))?;
@@ -173,7 +173,7 @@ impl Store {
             Inspection::Damaged(what) => what,
         };
         // Only the owner of the claim moves anything: otherwise a slow reader could move away what another process
-        // has just made anew.
+        // has just recomputed.
         match self.claim(key) {
             Ok(Claim::Held(claim)) => self.open_claimed(&claim, stage),
             Ok(Claim::Busy) | Err(_) => Ok(Opened::Damaged { what, moved_to: None }),
@@ -220,7 +220,7 @@ impl Store {
             Inspection::Whole(_) => Integrity::Whole,
             Inspection::Absent => Integrity::Absent,
             Inspection::Damaged(what) => {
-                // The next to read it must look again, and set it aside.
+                // The next reader must check again, and set it aside.
                 self.verified().remove(&artifact.key);
                 Integrity::Damaged { what }
             }
@@ -294,7 +294,7 @@ impl Store {
             file.sync_all()
         });
         written.map_err(|e| {
-            // Half a file is of no use to anyone; if it cannot be deleted either, it is a leftover for `prune`.
+            // A partial file is useless; if it cannot be deleted either, `prune` offers it later.
             let _ = fs::remove_file(&path);
             io_error("write", &path)(e)
         })?;
@@ -331,7 +331,7 @@ impl Store {
         self.root.join(STORE_FILE).is_file()
     }
 
-    /// Refuses a folder that has things of its own where a store would put its own, and later delete them.
+    /// Refuses a folder that has other content where a store would put its own files, and later delete them.
     fn refuse_foreign(&self) -> Result<(), StoreError> {
         let full = |folder: &&&str| fs::read_dir(self.root.join(folder)).is_ok_and(|mut d| d.next().is_some());
         match FOLDERS.iter().find(full) {

@@ -22,8 +22,8 @@ pub enum StoreError {
         /// The path.
         path: PathBuf,
     },
-    /// The folder has things of its own where a store would put its own.
-    #[error("`{}` is not a store, but has a folder `{folder}` with things in it", root.display())]
+    /// The folder has other content where a store would put its own files.
+    #[error("`{}` is not a store, but has a folder `{folder}` that is not empty", root.display())]
     Foreign {
         /// The folder that should become a store.
         root: PathBuf,
@@ -102,7 +102,7 @@ impl StoreError {
     }
 }
 
-/// Returns whether an error of the operating system will meet every other write too.
+/// Returns whether an error of the operating system will affect every other write too.
 pub(crate) fn stops_everything(error: &io::Error) -> bool {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied)

@@ -68,7 +68,7 @@ pub struct Provenance {
     pub seconds: f64,
     /// How many threads it had.
     pub threads: usize,
-    /// What it measured, by name. JSON has no word for a number that is not finite: such are left out.
+    /// What it measured, by name. JSON has no numbers that are not finite: they are left out.
     pub measured: BTreeMap<String, f64>,
 }
 
@@ -119,7 +119,7 @@ impl Manifest {
         }
         let mut names = BTreeSet::new();
         match manifest.files.iter().find(|f| !is_plain(&f.name) || f.name == MANIFEST || !names.insert(&f.name)) {
-            Some(file) => Err(format!("the manifest lists the impossible file `{}`", file.name)),
+            Some(file) => Err(format!("the manifest lists the invalid file name `{}`", file.name)),
             None => Ok(manifest),
         }
     }
@@ -135,7 +135,7 @@ impl Manifest {
     }
 }
 
-/// Splits a text into what stands before the checksum and the checksum; `None` unless it ends as ours do.
+/// Splits a text into what precedes the checksum, and the checksum; `None` if it does not end like a manifest.
 fn split_checksum(text: &str) -> Option<(&str, &str)> {
     let body = text.strip_suffix(TAIL)?;
     let (head, digits) = body.split_at_checked(body.len().checked_sub(DIGITS)?)?;

@@ -1,4 +1,4 @@
-//! `Pending`: an artifact being written, visible to nobody until it is whole and flushed.
+//! `Pending`: an artifact being written, invisible until it is complete and flushed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

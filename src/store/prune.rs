@@ -1,8 +1,8 @@
 //! Chooses what could be deleted, and deletes a chosen list. Choosing never deletes.
 //!
 //! An artifact that a published result needs is never offered. Deleting takes the store for itself, so that no run
-//! loses artifacts under its feet, and looks again at what is published before it starts. A resume point is minutes or
-//! hours of work that a next run could go on from: it is offered by age like an artifact, unless its artifact is there.
+//! loses artifacts that it is using, and looks again at what is published before it starts. A resume point is minutes or
+//! hours of work that the next run could continue from: it is offered by age like an artifact, unless its artifact is there.
 
 use std::collections::HashSet;
 use std::fs;
@@ -32,9 +32,9 @@ pub struct Prunable {
 pub enum Leftover {
     /// An artifact that no published result needs.
     Artifact(ArtifactRef),
-    /// What a stage left for its next attempt at a node that nobody is computing.
+    /// What a stage left for its next attempt at a node that is not being computed.
     ResumePoint(ArtifactKey),
-    /// A file or folder in `tmp` that nobody is writing.
+    /// A file or folder in `tmp` that is not being written.
     Unfinished(String),
     /// A folder in `quarantine`.
     Quarantined(String),
@@ -142,7 +142,7 @@ fn is_ours(name: &str) -> bool {
     }
 }
 
-/// Returns whether nobody is writing something in `tmp`. What has no key belongs to a publication, which holds the
+/// Returns whether an entry of `tmp` is not being written. What has no key belongs to a publication, which holds the
 /// store, so that nothing can be deleted meanwhile.
 fn is_abandoned(store: &Store, name: &str) -> Result<bool, StoreError> {
     match key_of_temporary(name) {

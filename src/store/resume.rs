@@ -1,7 +1,7 @@
-//! Resume points: `resume/<key>/`, where a stage that takes long leaves what its next attempt can go on from.
+//! Resume points: `resume/<key>/`, where a long-running stage leaves checkpoints for its next attempt.
 //!
 //! The owner of the claim on a key has its folder, so one process at a time does. It outlives failed and killed runs
-//! and is deleted when the artifact is committed; what no run comes back for is left to [`prune`](super::prune).
+//! and is deleted when the artifact is committed; the rest is left to [`prune`](super::prune).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `TemporaryStore`: for results that somebody looks at and nobody keeps.
+//! `TemporaryStore`: for results that are inspected and not kept.
 
 use std::fs;
 use std::ops::Deref;
@@ -20,7 +20,7 @@ impl TemporaryStore {
     pub fn in_front_of(behind: Store) -> Result<Self, StoreError> {
         let folder = std::env::temp_dir();
         let root = unused(&folder, &format!("ppgnn-{}", std::process::id())).unwrap_or(folder);
-        // Not `create_dir_all`: a folder that somebody else has just made is not ours.
+        // Not `create_dir_all`: a folder that another process has just created is not ours.
         fs::create_dir(&root).map_err(io_error("create the folder", &root))?;
         Ok(Self { store: Store::open(&root)?.in_front_of(behind) })
     }
@@ -36,7 +36,7 @@ impl Deref for TemporaryStore {
 
 impl Drop for TemporaryStore {
     fn drop(&mut self) {
-        // Nobody can be told, and the system empties the folder sooner or later.
+        // There is nowhere to report a failure, and the system cleans the folder sooner or later.
         let _ = fs::remove_dir_all(self.store.root());
     }
 }

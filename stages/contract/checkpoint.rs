@@ -46,7 +46,7 @@ pub fn read(path: &Path) -> Option<Vec<u8>> {
 ///
 /// First iterate over what is there: records come in the order in which they were appended, up to the end or to the
 /// first that is damaged. Then [`append`](Log::append): it writes after the last record taken, and all that follows
-/// that one is gone. So a log that is never iterated over starts anew.
+/// that one is gone. So a log that is never iterated over starts empty.
 pub struct Log {
     file: File,
     path: PathBuf,
@@ -56,7 +56,7 @@ pub struct Log {
     last: Hash,
 }
 
-/// What stands before the bytes of a record: how many there are, and the digest.
+/// The header of a record: the number of bytes, and the digest.
 const HEAD: u64 = 8 + OUT_LEN as u64;
 
 impl Log {

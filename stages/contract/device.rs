@@ -1,7 +1,7 @@
-//! Where a stage computes: on the processor, or on one CUDA card.
+//! Where a stage computes: on the CPU, or on one CUDA GPU.
 //!
-//! The engine decides it before anything runs and hands it to the stage in its [`Job`](super::Job). Nothing
-//! falls back on its own: the device is in the key of a result, so a card that does not answer is an error.
+//! The engine decides it before anything runs and hands it to the stage in its [`Job`](super::Job). There is
+//! no silent fallback: the device is in the key of a result, so a GPU that does not answer is an error.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use serde::{Serialize, Serializer};
 
 use super::StageError;
 
-/// What computes, as far as the numbers are concerned: all cards are alike.
+/// What computes, as far as the numbers are concerned: all GPUs are alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// The processor.
+    /// The CPU.
     #[default]
     Cpu,
-    /// A CUDA card.
+    /// A CUDA GPU.
     Cuda,
 }
 
@@ -31,10 +31,10 @@ impl fmt::Display for Backend {
 /// One place to compute on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The processor.
+    /// The CPU.
     #[default]
     Cpu,
-    /// The CUDA card with this number.
+    /// The CUDA GPU with this number.
     Cuda(usize),
 }
 
@@ -57,13 +57,13 @@ impl Device {
     /// Opens the device for tensors.
     ///
     /// # Errors
-    /// [`StageError::Unusable`] where the program has no CUDA, or the card does not answer.
+    /// [`StageError::Unusable`] where the program has no CUDA, or the GPU does not answer.
     pub fn open(self) -> Result<candle_core::Device, StageError> {
         let Self::Cuda(card) = self else { return Ok(candle_core::Device::Cpu) };
         if let Err(what) = cuda().card(card) {
             return Err(StageError::unusable(format!("cannot compute on `{self}`: {what}"), cuda().remedy()));
         }
-        // A stream of its own: the other way uses a stream for each thread, and tensors may wander between threads.
+        // A stream of its own: the default is one stream per thread, and tensors may move between threads.
         Ok(candle_core::Device::new_cuda_with_stream(card)?)
     }
 }
@@ -75,20 +75,20 @@ pub enum Cuda {
     NotBuilt,
     /// The driver does not answer, and this is what it says.
     Silent(String),
-    /// So many cards answer; they are numbered from 0.
+    /// This many GPUs answer; they are numbered from 0.
     Cards(usize),
 }
 
 impl Cuda {
-    /// Returns how many cards answer.
+    /// Returns how many GPUs answer.
     pub fn cards(&self) -> usize {
         if let Self::Cards(cards) = self { *cards } else { 0 }
     }
 
-    /// Checks that a card answers.
+    /// Checks that a GPU answers.
     ///
     /// # Errors
-    /// Says what is there in its place.
+    /// Says what is there instead.
     pub fn card(&self, card: usize) -> Result<(), String> {
         match self {
             Self::NotBuilt => Err("this program was built without CUDA".into()),
@@ -100,22 +100,22 @@ impl Cuda {
         }
     }
 
-    /// Says what to do where a card is not there.
+    /// Says what to do if a GPU is not available.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NotBuilt => {
-                "build it with `cargo build --release --features cuda` (needs nvcc), or compute on the processor with \
+                "build it with `cargo build --release --features cuda` (needs nvcc), or compute on the CPU with \
                  `--device cpu`"
             }
             Self::Silent(_) | Self::Cards(0) => {
-                "`nvidia-smi` shows whether the driver sees a GPU; `--device cpu` computes on the processor"
+                "`nvidia-smi` shows whether the driver sees a GPU; `--device cpu` computes on the CPU"
             }
-            Self::Cards(_) => "name a card that is there, or `--device cuda` for all of them",
+            Self::Cards(_) => "name an existing GPU, or use `--device cuda` for all of them",
         }
     }
 }
 
-/// Asks the driver once what there is.
+/// Asks the driver once which GPUs there are.
 pub fn cuda() -> &'static Cuda {
     static CUDA: std::sync::LazyLock<Cuda> = std::sync::LazyLock::new(ask);
     &CUDA

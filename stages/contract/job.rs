@@ -1,4 +1,4 @@
-//! What a running stage sees of the world.
+//! What a running stage can see.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ pub struct InputDir {
     pub dir: PathBuf,
 }
 
-/// What a running stage may see of the world: its inputs, how many threads it has, whether it should stop.
+/// What a running stage may see: its inputs, how many threads it has, whether it should stop.
 ///
 /// Nothing here that is absent from the key may change a byte of the output. A seed is a parameter, never a part
 /// of the job.
@@ -29,7 +29,7 @@ pub struct Job<'a> {
     pub inputs: &'a [InputDir],
     /// How many threads the stage may use.
     pub threads: usize,
-    /// What to compute on, for a stage that says [`Stage::ON_DEVICE`]; such a stage has a card for itself.
+    /// What to compute on, for a stage that says [`Stage::ON_DEVICE`]; such a stage has a GPU for itself.
     pub device: Device,
     /// Where progress goes.
     pub progress: &'a dyn ProgressSink,
@@ -50,7 +50,7 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// A job outside a run: one thread of the processor, no inputs, nobody to report to, nothing to go on from.
+    /// A job outside a run: one CPU thread, no inputs, no progress sink, no checkpoints.
     pub fn alone(cancel: &'a AtomicBool) -> Self {
         let device = Device::Cpu;
         Self { inputs: &[], threads: 1, device, progress: &Quiet, cancel, scratch: None, chosen: None, used: &[] }
@@ -93,7 +93,7 @@ impl<'a> Job<'a> {
         self.inputs.iter().filter(move |i| i.slot == slot)
     }
 
-    /// Reports progress. Cheap enough to call once an epoch.
+    /// Reports progress. Cheap enough to call once per epoch.
     pub fn progress(&self, progress: &Progress) {
         self.progress.progress(progress);
     }
@@ -106,7 +106,7 @@ impl<'a> Job<'a> {
         self.progress.measured(name, value);
     }
 
-    /// Returns an error if the run was interrupted; long loops call this once a step.
+    /// Returns an error if the run was interrupted; long loops call this once per step.
     ///
     /// # Errors
     /// [`StageError::Cancelled`].

@@ -1,8 +1,8 @@
 //! The numeric profile: what decides the bytes of a result besides parameters and inputs.
 //!
-//! Precision and backend (the processor, or CUDA whatever the card); architecture and C library (its `exp` and `ln`);
+//! Precision and backend (the CPU, or CUDA on any GPU); architecture and C library (its `exp` and `ln`);
 //! and the instruction set, because candle's `gemm` and faer choose their kernels at run time. They ask for different
-//! features, so each of them is asked here as it asks the processor:
+//! features, so each is checked here as the library checks it:
 //!
 //! | library | widest kernel | else | else |
 //! | --- | --- | --- | --- |
@@ -21,8 +21,8 @@ pub fn numeric_profile() -> String {
     numeric_profile_on(Backend::Cpu)
 }
 
-/// Returns the numeric profile of stages that compute on `backend`. The processor is in it either way: it prepares what
-/// a card works on.
+/// Returns the numeric profile of stages that compute on `backend`. The CPU is in it either way: it prepares what
+/// a GPU computes on.
 pub fn numeric_profile_on(backend: Backend) -> String {
     static HOST: LazyLock<String> =
         LazyLock::new(|| format!("{}-{}-{}", std::env::consts::ARCH, platform(), instruction_set()));

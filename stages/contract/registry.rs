@@ -1,8 +1,8 @@
 //! What a program can compute with: stages, and the tables of rows (models, formats) that stages choose from.
 //!
-//! A registry is a value that is handed to whoever looks something up. It starts with the built-in rows
+//! A registry is a value, passed to all code that looks something up. It starts with the built-in rows
 //! ([`crate::built_in`]); a program of a user's own adds to it before anything runs. Rows are made from types, so they are
-//! static data, and whoever found one may keep it.
+//! static data, and references to them can be kept.
 
 use std::any::Any;
 use std::fmt;
@@ -103,7 +103,7 @@ impl Registry {
     /// Adds a stage of a user's own.
     ///
     /// # Errors
-    /// Says why the stage cannot be there.
+    /// Says why the stage is refused.
     pub fn add_stage(&mut self, stage: &'static StageDef) -> Result<(), Refused> {
         let taken = self.stage(stage.name).map(|there| there.from);
         acceptable("stage", stage.name, stage.from, taken)?;
@@ -122,7 +122,7 @@ impl Registry {
     /// Adds a row of a user's own to its table.
     ///
     /// # Errors
-    /// Says why the row cannot be there.
+    /// Says why the row is refused.
     pub fn add_row<R: Row>(&mut self, row: &'static R) -> Result<(), Refused> {
         let added = row.variant();
         let taken = self.rows::<R>().map(Row::variant).find(|there| there.name == added.name).map(|there| there.from);
@@ -165,7 +165,7 @@ impl Registry {
 /// Why a registry does not take a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The name is no name for a pipeline file.
+    /// The name cannot be used in a pipeline file.
     #[error(
         "`{name}` cannot be the name of a {noun}: use lowercase letters, digits and single hyphens, such as `my-{noun}`"
     )]

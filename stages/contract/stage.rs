@@ -23,7 +23,7 @@ pub trait Stage: 'static {
     const CRATE: Crate = Crate::BUILT_IN;
     /// What the stage consumes.
     const INPUTS: &'static [Slot];
-    /// The parameter that names a row of a table (a model, a format) whose own parameters stand beside it.
+    /// The parameter that names a row of a table (a model, a format) whose own parameters are written next to it.
     const CHOICE: Option<Choice> = None;
     /// The table that the stage uses all rows of.
     const USES: Option<Uses> = None;

@@ -80,10 +80,10 @@ impl SplitScores {
     }
 }
 
-/// Scores of one configuration, one entry a split.
+/// Scores of one configuration, one entry per split.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// One entry a split.
+    /// One entry per split.
     pub splits: Vec<SplitScores>,
 }
 

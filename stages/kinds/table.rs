@@ -74,7 +74,7 @@ pub struct Cell {
     pub std: Option<f64>,
     /// How many values there are.
     pub n: usize,
-    /// The values: one a split, run after run.
+    /// The values: one per split, run after run.
     pub values: Vec<f64>,
     /// Keys of the runs.
     pub runs: Vec<String>,
@@ -94,11 +94,11 @@ impl Cell {
     }
 }
 
-/// A value published elsewhere, to stand beside one of ours.
+/// A value published elsewhere, shown next to ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Reference {
-    /// The mean, in the unit of [`Cell::mean`]; none where the source gives a word in its place.
+    /// The mean, in the unit of [`Cell::mean`]; none if the source gives a word instead.
     pub mean: Option<f64>,
     /// The standard deviation, if it is given.
     pub std: Option<f64>,
@@ -124,7 +124,7 @@ pub struct Absent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Table {
-    /// What stands above it.
+    /// Its title.
     pub title: String,
     /// What it shows.
     pub metric: Metric,

@@ -136,7 +136,7 @@ impl Table {
         }
     }
 
-    /// What stands behind a value: the published one, how far ours is from it, and a mark where that is far.
+    /// What follows a value: the published one, how far ours is from it, and a mark where that is far.
     fn beside(&self, cell: &Cell, between: &str, minus: &str, far: &str, escape: fn(&str) -> String) -> String {
         let Some(reference) = &cell.reference else { return String::new() };
         let printed = self.printed(reference, between, escape);
@@ -151,7 +151,7 @@ impl Table {
         format!(" ({printed}, {signed}{mark})")
     }
 
-    /// What stands in place of a cell that is not there.
+    /// What is shown instead of a missing cell.
     fn missing(&self, row: usize, column: usize, dash: &str, between: &str, escape: fn(&str) -> String) -> String {
         let Some(absent) = self.absent(row, column) else { return dash.to_owned() };
         match &absent.reference {

@@ -9,7 +9,7 @@ use crate::kinds::Graph;
 
 /// How far edge homophily may be from what is expected: published figures have four digits at most.
 const TOLERANCE: f64 = 0.0005;
-/// More splits in one message help nobody.
+/// At most this many splits are listed in one message.
 const MOST_SPLITS: usize = 10;
 
 /// What the file must hold; what is left out is not checked.
@@ -18,7 +18,7 @@ const MOST_SPLITS: usize = 10;
 pub struct Expect {
     /// Nodes.
     pub nodes: Option<usize>,
-    /// Features a node.
+    /// Features per node.
     pub features: Option<usize>,
     /// Classes.
     pub classes: Option<usize>,
@@ -32,7 +32,7 @@ pub struct Expect {
     pub unlabelled: Option<usize>,
     /// Splits, whether from the file or drawn by `masks`.
     pub splits: Option<usize>,
-    /// Training, validation and test nodes: `[train, val, test]` for every split, or a list with one such a split.
+    /// Training, validation and test nodes: `[train, val, test]` for every split, or a list with one such triple per split.
     pub split_sizes: Option<SplitSizes>,
     /// Share of undirected edges between nodes of one class, give or take 0.0005.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -46,7 +46,7 @@ pub struct Expect {
 pub enum SplitSizes {
     /// Every split has these.
     All([usize; 3]),
-    /// One triple a split.
+    /// One triple per split.
     Each(Vec<[usize; 3]>),
 }
 

@@ -1,12 +1,12 @@
-//! Taking nodes away.
+//! Removes nodes.
 //!
 //! `duplicates` keeps one node of every group of [twins]. It is meant for Chameleon and Squirrel, where most nodes are
 //! clones of others: 868 of 2277 nodes and 2216 of 5201 are kept. The published filtered graphs have 890 and 2223
-//! nodes (8854 and 46998 undirected edges in place of 8413 and 46835): a rule that compares the
+//! nodes (8854 and 46998 undirected edges instead of 8413 and 46835): a rule that compares the
 //! pages' exact monthly traffic, of which these files have five classes only, tells more pages apart. Use the published files where a number must be comparable with theirs.
 //!
 //! Where every edge is stored in both directions, the rule keeps one node of every class and identical neighbourhood,
-//! which takes many leaves of hubs away that are no clones of anything: on such graphs it is rarely what is wanted.
+//! which removes many leaves of hubs that are not clones of anything: on such graphs it is rarely what is wanted.
 
 use crate::inspect::twins;
 use crate::kinds::{Graph, Splits};
@@ -16,7 +16,7 @@ pub(super) fn without_duplicates(graph: &Graph) -> Graph {
     select(graph, &twins(graph).kept())
 }
 
-/// Keeps some nodes, ascending, and the edges between them. Classes keep their numbers even if nobody is left in one.
+/// Keeps some nodes, ascending, and the edges between them. Classes keep their numbers even if no node of one is left.
 fn select(graph: &Graph, nodes: &[u32]) -> Graph {
     let mut places = vec![None; graph.nodes()];
     for (place, node) in (0u32..).zip(nodes) {

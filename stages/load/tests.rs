@@ -50,7 +50,7 @@ fn no_format_has_a_parameter_with_the_name_of_one_of_loads_own() {
     }
 }
 
-/// Six nodes: 1 and 2 are clones of 0 (both link to 3 and 4, nobody links to them), 3 ⇄ 4 twice, 5 with a loop.
+/// Six nodes: 1 and 2 are clones of 0 (both link to 3 and 4, no node links to them), 3 ⇄ 4 twice, 5 with a loop.
 fn six() -> Graph {
     let edges = [(0, 3), (0, 4), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4), (4, 3), (3, 4), (5, 5), (5, 0)];
     graph(&edges, vec![0, 0, 0, 1, 1, 1], 2)

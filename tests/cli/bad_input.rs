@@ -73,7 +73,7 @@ stages:
 #[test]
 fn a_file_that_changes_after_planning_is_refused() {
     use ppgnn::pipeline::{Overrides, Pipeline};
-    use ppgnn::plan::{FileDigests, Surroundings, build};
+    use ppgnn::plan::{FileDigests, PlanContext, build};
     use ppgnn::run::{FailureKind, RunOptions, execute};
     let text = "{ppgnn: 1, name: f, stages: {load: {params: {format: heterophilous-npz, path: graph.npz}}}}";
     let project = Project::new().file("f.yaml", text);
@@ -83,7 +83,7 @@ fn a_file_that_changes_after_planning_is_refused() {
     let pipeline =
         Pipeline::load(&project.path("f.yaml"), &Overrides::default(), &registry, &ppgnn::pipeline::Nothing).unwrap();
     let digests = FileDigests::default();
-    let around = Surroundings {
+    let around = PlanContext {
         registry: &registry,
         profile: "any".into(),
         device_profile: "any".into(),

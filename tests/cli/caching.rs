@@ -19,7 +19,7 @@ fn order_spelling_comments_and_defaults_do_not_count() {
     let project = Project::tiny();
     assert_eq!(ran(&project, &[]).len(), 19);
     let respelled = r#"
-# The same pipeline, written by somebody else.
+# The same pipeline, written differently.
 name: "tiny"
 ppgnn: 1
 tables: {accuracy: {columns: dataset, rows: [method]}}
@@ -63,7 +63,7 @@ fn a_training_parameter_recomputes_training_and_below_and_no_eigenpairs() {
         .run(&["plan", "tiny.yaml", "--set", "train.lr=0.02"])
         .exit(0)
         .prints("params.lr 0.01 → 0.02")
-        .prints("of its inputs will be new");
+        .prints("of its inputs must be computed");
     assert_eq!(ran(&project, &["--set", "train.lr=0.02"]).len(), 9);
     // And after the run, `why` names the same ingredient.
     project
@@ -132,7 +132,7 @@ fn keys_of_a_plan_are_pinned_across_the_pipeline() {
     let pipeline =
         Pipeline::load(&project.path("tiny.yaml"), &Overrides::default(), &registry, &ppgnn::pipeline::Nothing)
             .unwrap();
-    let around = ppgnn::plan::Surroundings {
+    let around = ppgnn::plan::PlanContext {
         registry: &registry,
         profile: "fixed".into(),
         device_profile: "fixed".into(),

@@ -135,7 +135,7 @@ fn a_file_name_that_escapes_is_refused_where_it_stands() {
 #[test]
 fn verify_compares_every_byte() {
     let project = project(&format!("  a.txt: {{ sha256: {ABC} }}\n  b.txt: {{}}\n  c.txt: {{}}"));
-    project.run(&["data", "verify"]).exit(0).says("nothing is in data");
+    project.run(&["data", "verify"]).exit(0).says("no data in data");
     project.write("data/small_/a.txt", "abc");
     project.write("data/small_/b.txt", "def");
     project.write("data/small_/c.txt", "ghi");
@@ -145,7 +145,7 @@ fn verify_compares_every_byte() {
     fine.prints(&format!("no digest known  small/b.txt  it has SHA-256 {def}"));
     project.write("data/small_/a.txt", "def");
     std::fs::remove_file(project.path("data/small_/c.txt")).unwrap();
-    let bad = project.run(&["data", "verify", "small"]).exit(4).says("2 files missing or not right");
+    let bad = project.run(&["data", "verify", "small"]).exit(4).says("2 files missing or wrong");
     bad.prints(&format!("wrong digest     small/a.txt  has SHA-256 {def}, expected {ABC}"))
         .prints("missing          small/c.txt\n");
     project.write("data/small_/a.txt", "<!DOCTYPE html>");
@@ -357,7 +357,7 @@ fn one_failure_does_not_stop_the_others() {
 
 #[test]
 fn the_rest_of_a_data_set_is_not_waited_for_where_nobody_answers() {
-    // Nobody listens at a port that was free a moment ago.
+    // No server listens on a port that was free a moment ago.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let file = |name: &str| format!("  {name}: {{ url: \"http://127.0.0.1:{port}/{name}\" }}\n");
     let project = project(&(file("a.txt") + &file("b.txt")));
@@ -369,8 +369,10 @@ fn the_rest_of_a_data_set_is_not_waited_for_where_nobody_answers() {
 #[test]
 fn a_data_set_without_addresses_says_what_to_do_by_hand() {
     let project = Project::new();
-    let finished =
-        project.run(&["data", "fetch", "flickr"]).exit(4).says("no direct address for adj_full.npz, feats.npy");
+    let finished = project
+        .run(&["data", "fetch", "flickr"])
+        .exit(4)
+        .says("no direct download address for adj_full.npz, feats.npy");
     finished.says("https://github.com/GraphSAINT/GraphSAINT").says("data/flickr").says("ppgnn data import DIR flickr");
 }
 

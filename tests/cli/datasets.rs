@@ -55,24 +55,25 @@ fn skipping() -> String {
 fn absent_data_is_said_before_anything_runs_with_the_command_that_brings_it() {
     let project = project(PIPELINE);
     let run = project.run(&["run", "p.yaml"]).exit(4);
-    let run = run.says("the data of `texas` is not here").says("`ppgnn data fetch texas`").says("p.yaml:10:37");
+    let run = run.says("the data of `texas` is missing").says("`ppgnn data fetch texas`").says("p.yaml:10:37");
     assert!(!project.path("artifacts/objects").exists(), "{}", run.stderr);
-    project.run(&["check", "p.yaml"]).exit(0).says("note: the data of `texas` is not here");
+    project.run(&["check", "p.yaml"]).exit(0).says("note: the data of `texas` is missing");
 }
 
 #[test]
 fn absent_data_can_be_left_out_and_the_table_says_so() {
     let project = project(&skipping());
-    let run = project.run(&["run", "p.yaml"]).exit(0).says("Left out: the data of `texas` is not here");
+    let run = project.run(&["run", "p.yaml"]).exit(0).says("Left out: the data of `texas` is missing");
     let run = run.prints("| texas | absent (81.35 ± 6.33) |").prints("(50.00 ± 1.50, ");
-    run.prints("Absent: texas, its data is not here (ppgnn data fetch texas brings it).").prints("In brackets: paper");
+    run.prints("Absent: texas, its data is missing (ppgnn data fetch texas downloads it).")
+        .prints("In brackets: paper");
     for command in [&["plan", "p.yaml", "--json"], &["run", "p.yaml", "--json"], &["check", "p.yaml", "--json"]] {
         let json = project.run(command).exit(0).json();
         assert_eq!(json["absent-data"][0]["dataset"], "texas", "{command:?}");
     }
     // With nothing left to run it is a failure after all.
     std::fs::remove_file(project.path("data/mine/graph.npz")).unwrap();
-    project.run(&["run", "p.yaml"]).exit(4).says("the data of `mine` is not here");
+    project.run(&["run", "p.yaml"]).exit(4).says("the data of `mine` is missing");
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn a_file_with_another_digest_is_refused_before_it_is_read() {
     project.write("data/mine/graph.npz", &bytes);
     project.run(&["check", "p.yaml"]).exit(4).says("a run will fail").says("has SHA-256 ");
     let described = project.run(&["data", "describe", "mine"]);
-    assert!(described.stderr.contains("not about the published data set"), "{}", described.stderr);
+    assert!(described.stderr.contains("not of the published data set"), "{}", described.stderr);
     project.run(&["run", "p.yaml"]).exit(4).says("mine: ").says("has SHA-256 ").says("expected ");
     assert!(!project.path("artifacts/objects/load").exists());
 }

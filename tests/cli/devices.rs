@@ -69,7 +69,7 @@ fn a_program_without_cuda_says_so_before_anything_runs() {
         [(&["run", "tiny.yaml", "--device", "cuda:0"][..], "cuda:0"), (&["run", "on-cuda.yaml"], "cuda")]
     {
         let run = project.run(args).exit(2).says("--features cuda").says("--device cpu");
-        let said = format!("device `{asked}` was asked for, but this program was built without CUDA");
+        let said = format!("device `{asked}` was requested, but this program was built without CUDA");
         assert!(run.stderr.contains(&said), "{}", run.stderr);
     }
     assert!(!project.path("artifacts").exists());

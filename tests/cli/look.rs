@@ -69,15 +69,29 @@ fn table_prints_any_format_and_computes_nothing() {
 }
 
 #[test]
-fn list_shows_stages_models_and_data_sets() {
+fn list_shows_stages_models_formats_metrics_and_data_sets() {
     let project = Project::tiny();
-    for (what, name) in [("stages", "evd"), ("models", "pp-gnn"), ("datasets", "csbm")] {
+    for (what, name) in [("stages", "evd"), ("models", "pp-gnn"), ("formats", "csbm")] {
         project.run(&["list", what]).exit(0).prints(name);
         project.run(&["list", what, name]).exit(0).prints("default");
         project.run(&["list", what, "--json"]).exit(0).prints("\"version\":1");
     }
     project.run(&["list", "models", "ppgnn"]).exit(2).says("did you mean `pp-gnn`?");
+    let metrics = project.run(&["list", "metrics"]).exit(0).says("such as `test-accuracy`");
+    metrics.prints("class (in percent, larger is better)\n").prints("Mean cross-entropy (smaller is better)\n");
+    let json = project.run(&["list", "metrics", "loss", "--json"]).exit(0).json();
+    assert_eq!((&json["items"][0]["percent"], &json["items"][0]["larger-is-better"]), (&false.into(), &false.into()));
+
+    project.run(&["list", "datasets"]).exit(0).prints("texas                Texas\n").says("`ppgnn data list`");
+    project.run(&["list", "datasets", "texas"]).exit(0).prints("  source: https://");
+    let json = project.run(&["list", "datasets", "--json"]).exit(0).json();
+    assert!(json["items"].as_array().unwrap().iter().any(|i| i["name"] == "texas" && i["title"] == "Texas"), "{json}");
     project.run(&["list", "datasets", "tiny.yaml"]).exit(0).prints("two");
+    project.run(&["list", "datasets", "texsa"]).exit(2).says("did you mean `texas`?");
+    project.run(&["list", "datasets", "csbm"]).exit(2).says("`ppgnn list formats csbm`");
+
+    project.write("pipelines/datasets/wrong.yaml", "ppgnn: 1\ntitel: Wrong\n");
+    project.run(&["list", "datasets"]).exit(3).prints("its manifest is invalid").prints("texas").says("`titel`");
 }
 
 #[test]

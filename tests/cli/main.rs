@@ -1,4 +1,4 @@
-//! End-to-end tests: the program in a temporary project, one module a subject.
+//! End-to-end tests: the program in a temporary project, one module per subject.
 
 #![allow(
     clippy::unwrap_used,

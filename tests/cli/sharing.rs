@@ -203,7 +203,7 @@ fn eigenpairs_that_no_model_needs_are_not_computed() {
     let nodes = nodes(&project, &[]);
     let there: Vec<_> = nodes.iter().filter(|n| n["stage"] == "evd" && folder(&project, n).exists()).collect();
     assert_eq!(there.len(), 1, "{there:?}");
-    // Whoever names them gets them.
+    // They can still be requested by name.
     project.run(&["run", "s.yaml", "evd"]).exit(0);
     assert!(nodes.iter().filter(|n| n["stage"] == "evd").all(|n| folder(&project, n).exists()));
 }

@@ -120,7 +120,7 @@ fn age_limits_the_choice() {
 }
 
 #[test]
-fn leftovers_are_offered_unless_somebody_is_at_work_on_them() {
+fn leftovers_are_offered_unless_they_are_in_use() {
     let mut world = World::new();
     let (a, b) = (world.node("add", 1, &[]), world.node("add", 2, &[]));
     let (dead, alive) = (world.plan.node(a).key, world.plan.node(b).key);

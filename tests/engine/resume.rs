@@ -37,13 +37,13 @@ fn the_next_attempt_goes_on_where_a_failed_one_stopped() {
         let [stops, runs] = half_way(&mut world, stop);
         let (report, _) = world.run(&[stops]);
         assert_eq!(report.failed, 1);
-        assert_eq!(report.failed_by(FailureKind::Store), stop == "full", "a full disk meets everybody");
+        assert_eq!(report.failed_by(FailureKind::Store), stop == "full", "a full disk affects every node");
         assert!(found(&world, 0) && world.list("tmp").is_empty());
         let (report, _) = world.run(&[runs]);
         assert_eq!(report.ran, 1);
         assert!(found(&world, 3), "{stop}: it started from nothing");
         assert_eq!(world.number(runs), 6);
-        assert!(world.list("resume").is_empty(), "{stop}: nobody needs it any more");
+        assert!(world.list("resume").is_empty(), "{stop}: it is not needed any more");
     }
 }
 
@@ -134,7 +134,7 @@ fn offered(store: &Store, older_than: Option<Duration>) -> Vec<Prunable> {
 }
 
 #[test]
-fn it_is_offered_for_deletion_unless_somebody_has_it() {
+fn it_is_offered_for_deletion_unless_it_is_in_use() {
     let (world, runs) = stopped_half_way();
     let (store, key) = (world.store(), world.plan.node(runs).key);
     let chosen = offered(&store, None);

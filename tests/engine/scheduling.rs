@@ -1,4 +1,4 @@
-//! How a run shares out its cores and cards. The cards are pretended: the engine never touches them.
+//! How a run distributes its cores and GPUs. The GPUs are fake: the engine never touches them.
 
 use ppgnn::run::Event;
 use ppgnn_stages::contract::device::Device;
@@ -88,7 +88,7 @@ fn a_node_on_a_device_has_a_card_for_itself_and_one_core() {
     let (report, seen) = world.run_with(&targets, |o| (o.cores, o.cards) = (5, vec![0, 3]));
     assert_eq!(report.ran, 7);
     let started = places(&seen);
-    // Cards go to the first ones, which start side by side; what is left of the budget is the processor's.
+    // GPUs go to the first ones, which start in parallel; the rest of the budget is for the CPU.
     let mut first = started[..3].to_vec();
     first.sort_by_key(|(_, device)| format!("{device:?}"));
     assert_eq!(first, [(3, Device::Cpu), (1, Device::Cuda(0)), (1, Device::Cuda(3))]);

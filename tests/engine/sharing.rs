@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ppgnn::pipeline::{Nothing, Pipeline};
-use ppgnn::plan::{ArtifactKey, Plan, Surroundings, build};
+use ppgnn::plan::{ArtifactKey, Plan, PlanContext, build};
 use ppgnn::run::{NodeState, demand};
 use ppgnn_stages::contract::{Artifact, Job, Registry, Shared, Slot, Stage, StageDef, StageError};
 use schemars::JsonSchema;
@@ -55,7 +55,7 @@ fn plan(stages: &str, axes: &str) -> Plan {
     let text = format!("{{ppgnn: 1, name: s, stages: {{{stages}}}, sweep: {{axes: {{{axes}}}}}}}");
     let registry = Registry::of_stages(STAGES);
     let pipeline = Pipeline::of_text("s.yaml", &text, &registry, &Nothing).unwrap();
-    let around = Surroundings {
+    let around = PlanContext {
         registry: &registry,
         profile: "cpu".into(),
         device_profile: "cpu".into(),

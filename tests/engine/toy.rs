@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use ppgnn::pipeline::DeviceWish;
+use ppgnn::pipeline::DeviceRequest;
 use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, NodeName, Plan};
 use ppgnn::run::{Event, EventSink, RunOptions, RunReport, execute};
 use ppgnn::store::Store;
@@ -131,7 +131,7 @@ impl Stage for Card {
     type Output = Number;
     fn run(params: &Params, job: &Job) -> Result<Number, StageError> {
         if params.mode == "fail" {
-            return Err(StageError::numeric("the card is unhappy", "cheer it up"));
+            return Err(StageError::numeric("the GPU failed", "cheer it up"));
         }
         slowly(params, job)
     }
@@ -297,7 +297,7 @@ impl World {
         let plan = Plan {
             pipeline: "toy".into(),
             profile: None,
-            device: DeviceWish::Cpu,
+            device: DeviceRequest::Cpu,
             nodes: vec![],
             outputs: vec![],
             absent: vec![],

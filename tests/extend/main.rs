@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use ppgnn::Program;
 use ppgnn::pipeline::{Nothing, Pipeline, json_schema};
-use ppgnn::plan::{Plan, Surroundings, build};
+use ppgnn::plan::{Plan, PlanContext, build};
 use ppgnn::stages::candle_core::Result;
 use ppgnn::stages::contract::params::Params;
 use ppgnn::stages::contract::{Artifact, ArtifactError, Crate, Job, Kind, Refused, Slot, Stage, StageError};
@@ -271,7 +271,7 @@ fn printed(dir: &Path, args: &str) -> String {
 
 fn plan(program: &Program, backend: &str) -> std::result::Result<Plan, ppgnn::pipeline::PipelineError> {
     let registry = program.registry().unwrap();
-    let around = Surroundings {
+    let around = PlanContext {
         registry,
         profile: "cpu-f32".into(),
         device_profile: format!("{backend}-f32"),
@@ -297,7 +297,7 @@ fn a_pipeline_of_own_rows_runs_to_its_table() {
 #[test]
 fn own_rows_are_listed_with_their_crate() {
     let dir = tempfile::tempdir().unwrap();
-    for (what, name) in [("models", "layer"), ("datasets", "ring"), ("stages", "same")] {
+    for (what, name) in [("models", "layer"), ("formats", "ring"), ("stages", "same")] {
         assert!(printed(dir.path(), &format!("list {what}")).contains(name));
         let detailed = printed(dir.path(), &format!("list {what} {name}"));
         assert!(detailed.contains("(version 1, crate mine 0.1.0)"), "{detailed}");
@@ -390,7 +390,7 @@ fn a_model_that_cannot_use_a_gpu_is_refused_by_the_plan() {
     let error = plan(&program(), "cuda").err().unwrap();
     let problem = &error.problems[0];
     assert_eq!(problem.message, "stage `train`: `layer` cannot be computed on a GPU");
-    assert_eq!(problem.help.as_deref(), Some("`--device cpu` computes it on the CPU"));
+    assert_eq!(problem.help.as_deref(), Some("use `--device cpu`"));
     let (_, line, _) = error.sources.position(&problem.span);
     assert_eq!(
         PIPELINE.lines().nth(line - 1).unwrap().trim(),

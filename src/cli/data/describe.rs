@@ -8,13 +8,13 @@ use ppgnn_stages::inspect::{self, Bucket, Description, Warning};
 use ppgnn_stages::kinds::{Graph, Spectrum};
 use serde_json::{Value, json};
 
-use super::{Shelf, exit, note, print, print_json};
+use super::{DataContext, exit, note, print, print_json};
 use crate::catalogue::{DataFolder, Manifest};
 use crate::cli::artifacts::Artifacts;
 use crate::cli::failure::Failure;
-use crate::cli::project::{StoreArgs, surroundings};
+use crate::cli::project::{StoreArgs, plan_context};
 use crate::history::Recall;
-use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, DeviceWish, Overrides, Pipeline};
+use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, DeviceRequest, Overrides, Pipeline};
 use crate::plan::{self, Absence, FileDigests, NodeId, Plan};
 use crate::report::{duration_text, measured_text};
 use crate::store::Store;
@@ -22,11 +22,11 @@ use crate::store::Store;
 /// Columns of the longest bar.
 const BAR: usize = 40;
 
-/// Describe a data set: counts, degrees, homophily, components, features, classes, splits, and what spoils results
+/// Describe a data set: counts, degrees, homophily, components, features, classes, splits, and warnings
 ///
-/// The graph is taken from the store if a pipeline has loaded it, else it is read and forgotten again. Ends of the
-/// spectrum are shown if a pipeline has computed eigenpairs of the graph, with how good they are and what they cost.
-/// Warnings say what a person should know before trusting a result, with its size.
+/// The graph is taken from the store if a pipeline has loaded it; otherwise it is read without storing it. If a pipeline
+/// has computed eigenpairs of the graph, the ends of the spectrum are shown with their accuracy and cost. Warnings say
+/// what to know before trusting a result, with numbers.
 #[derive(clap::Args)]
 pub struct Args {
     /// Data set: a known one, or with --in one of a pipeline file
@@ -40,15 +40,15 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, shelf: &Shelf, registry: &Registry) -> Result<u8, Failure> {
+pub(super) fn run(args: &Args, context: &DataContext, registry: &Registry) -> Result<u8, Failure> {
     let manifest = match &args.file {
         Some(_) => None,
-        None => shelf.named(std::slice::from_ref(&args.name))?.pop(),
+        None => context.named(std::slice::from_ref(&args.name))?.pop(),
     };
     if let Some(manifest) = &manifest {
-        look_for(manifest, shelf)?;
+        look_for(manifest, context)?;
     }
-    let plan = plan(args, shelf, registry)?;
+    let plan = plan(args, context, registry)?;
     let store = args.store.look()?;
     let node = plan.iter().find(|(_, n)| n.stage.name == DATASET_STAGE).map(|(id, _)| id);
     let Some(node) = node else { return Err(Failure::usage("the pipeline has no stage `load`", None)) };
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf, registry: &Registry) -> Result<u8,
     let description = inspect::describe(&graph);
     let warnings = inspect::warnings(&graph, graph.masks.as_ref());
     let spectra = spectra(&plan, node, &store, registry);
-    if shelf.json {
+    if context.json {
         let about = manifest.as_ref().map(|m| json!({"title": m.title, "licence": m.licence, "source": m.source}));
         print_json(&json!({
             "version": 1, "name": args.name, "about": about, "description": description, "spectra": spectra,
@@ -69,32 +69,32 @@ pub(super) fn run(args: &Args, shelf: &Shelf, registry: &Registry) -> Result<u8,
 }
 
 /// Says which files are missing, and which are not what the manifest says.
-fn look_for(manifest: &Manifest, shelf: &Shelf) -> Result<(), Failure> {
-    let missing = manifest.files.iter().filter(|f| !shelf.path(manifest, f).is_file()).collect::<Vec<_>>();
+fn look_for(manifest: &Manifest, context: &DataContext) -> Result<(), Failure> {
+    let missing = manifest.files.iter().filter(|f| !context.path(manifest, f).is_file()).collect::<Vec<_>>();
     if let Some(first) = missing.first() {
         let absence = Absence {
             dataset: manifest.name.clone(),
             known: manifest.name.clone(),
             by_hand: manifest.by_hand(),
-            file: shelf.path(manifest, first),
+            file: context.path(manifest, first),
         };
         let count = format!("{} of {} files are missing", missing.len(), manifest.files.len());
         return Err(Failure::new(exit::DATA, format!("{} ({count})", absence.what()), Some(&absence.remedy())));
     }
     for file in &manifest.files {
-        if let Err(error) = file.verify(&shelf.path(manifest, file)) {
-            note(&format!("warning: {error}; what follows is not about the published data set"));
+        if let Err(error) = file.verify(&context.path(manifest, file)) {
+            note(&format!("warning: {error}; the description below is not of the published data set"));
         }
     }
     Ok(())
 }
 
 /// A plan that loads the data set and does nothing else with it.
-fn plan(args: &Args, shelf: &Shelf, registry: &Registry) -> Result<Plan, Failure> {
+fn plan(args: &Args, context: &DataContext, registry: &Registry) -> Result<Plan, Failure> {
     let digests = FileDigests::default();
     let digest = |path: &Path| digests.digest(path);
-    let around = surroundings(registry, &digest, &DeviceWish::Cpu);
-    let known = DataFolder { catalogue: &shelf.catalogue, data_dir: &shelf.dir };
+    let around = plan_context(registry, &digest, &DeviceRequest::Cpu);
+    let known = DataFolder { catalogue: &context.catalogue, data_dir: &context.dir };
     let pipeline = match &args.file {
         None => Pipeline::of_dataset(&args.name, registry, &known)?,
         Some(file) => {
@@ -170,7 +170,7 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
         line("  unlabelled nodes", c.unlabelled_nodes.to_string());
     }
     let p = &d.components;
-    let parts = format!("{}; the largest has {} nodes, {} are a node alone", p.count, p.largest, p.isolated);
+    let parts = format!("{}; the largest has {} nodes, {} are isolated nodes", p.count, p.largest, p.isolated);
     line("connected components", parts);
     let share = |x: Option<f64>| x.map_or("–".to_owned(), |x| format!("{x:.3}"));
     let h = &d.homophily;
@@ -178,7 +178,7 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
     line("homophily", of.map(|(by, x)| format!("{by} {}", share(x))).join(", "));
     let t = &d.twins;
     let twins = format!(
-        "{} nodes in {} groups of the same label and links out; `filter: duplicates` takes {} away",
+        "{} nodes in {} groups with the same label and the same out-edges; `filter: duplicates` removes {}",
         t.nodes, t.groups, t.duplicates
     );
     line("twins", if t.groups == 0 { "none".into() } else { twins });
@@ -208,7 +208,7 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
     out
 }
 
-/// What a decomposition holds, how good it is, and what it cost.
+/// What a decomposition holds, its accuracy and its cost.
 fn spectrum_lines(s: &Value) -> [(&'static str, String); 3] {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let end = |side: &str| {

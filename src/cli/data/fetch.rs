@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::{Shelf, exit, files_text, note, print, print_json, title};
+use super::{DataContext, exit, files_text, note, print, print_json, title};
 use crate::catalogue::fetch::{FetchError, FetchProgress, fetch};
 use crate::catalogue::{DataFile, FileState, Manifest, Verified};
 use crate::cli::failure::Failure;
@@ -22,9 +22,9 @@ const OPEN_BAR: &str = "    Fetching [{elapsed:>7} ] {prefix}  {decimal_bytes} {
 
 /// Fetch data sets from their publishers
 ///
-/// Files go into the data directory, by way of `<file>.part`: a download that broke off or was interrupted is continued
-/// the next time. A file is taken into use only if its digest is right; one that is here and right is not fetched again.
-/// All names are tried, and what failed is listed at the end. Exit code 4 if something failed.
+/// Files are downloaded to `<file>.part` in the data directory; an interrupted download is continued the next time. A
+/// file is accepted only if its digest matches; a file that is already here and matches is not fetched again. All names
+/// are tried, and failures are listed at the end. Exit code 4 if something failed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Data sets to fetch
@@ -45,17 +45,17 @@ struct Outcome {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
-    let mut manifests = if args.all { shelf.all()? } else { shelf.named(&args.names)? };
+pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
+    let mut manifests = if args.all { context.all()? } else { context.named(&args.names)? };
     if args.all {
-        manifests.retain(|m| m.files.iter().any(|f| !f.urls.is_empty() || shelf.has(m, f)));
+        manifests.retain(|m| m.files.iter().any(|f| !f.urls.is_empty() || context.has(m, f)));
     }
-    let _hold = shelf.hold()?;
+    let _hold = context.hold()?;
     let cancel = interruptible();
     let (mut listed, mut failed) = (Vec::new(), Vec::new());
     for manifest in &manifests {
-        let outcome = one(manifest, shelf, cancel);
-        if !shelf.json && outcome.failed.is_empty() {
+        let outcome = one(manifest, context, cancel);
+        if !context.json && outcome.failed.is_empty() {
             let fetched = match outcome.fetched {
                 0 => "all here already".to_owned(),
                 count => format!("{} fetched, {}", files_text(count), bytes_text(outcome.bytes)),
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
         }
         let state = if !outcome.failed.is_empty() { "failed" } else { "here" };
         listed.push(json!({
-            "name": manifest.name, "state": state, "folder": manifest.root(&shelf.dir), "fetched": outcome.fetched,
+            "name": manifest.name, "state": state, "folder": manifest.root(&context.dir), "fetched": outcome.fetched,
             "bytes": outcome.bytes, "here-already": outcome.here, "files": outcome.files,
         }));
         failed.extend(outcome.failed);
@@ -77,11 +77,11 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
         (false, true) => exit::DONE,
         (false, false) => exit::DATA,
     };
-    if shelf.json {
+    if context.json {
         print_json(&json!({"version": 1, "datasets": listed, "exit-code": code}))?;
     }
     if code == exit::INTERRUPTED {
-        note("interrupted; say the same again to continue");
+        note("interrupted; run the same command again to continue");
     } else if !failed.is_empty() {
         note("error: not everything could be fetched");
         for (what, why) in &failed {
@@ -92,14 +92,14 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
 }
 
 /// Fetches what is missing of one data set.
-fn one(manifest: &Manifest, shelf: &Shelf, cancel: &AtomicBool) -> Outcome {
+fn one(manifest: &Manifest, context: &DataContext, cancel: &AtomicBool) -> Outcome {
     let mut outcome = Outcome { fetched: 0, bytes: 0, here: 0, failed: Vec::new(), files: Vec::new() };
     let (mut without_address, mut unreachable) = (Vec::new(), false);
     for file in &manifest.files {
         if cancel.load(Ordering::SeqCst) {
             break;
         }
-        let target = shelf.path(manifest, file);
+        let target = context.path(manifest, file);
         if file.state(&target) != FileState::Absent && file.verify(&target).is_ok() {
             outcome.here += 1;
             outcome.files.push(json!({"file": file.path, "state": "here"}));
@@ -129,7 +129,7 @@ fn one(manifest: &Manifest, shelf: &Shelf, cancel: &AtomicBool) -> Outcome {
                 outcome.files.push(json!({"file": file.path, "state": "interrupted"}));
             }
             Err(error) => {
-                // Waiting as long for each further file would help nobody.
+                // The next file would fail after the same wait.
                 unreachable = matches!(error, FetchError::Connection { .. });
                 let hint = error.hint().map(|h| format!("\n    hint: {h}")).unwrap_or_default();
                 outcome.files.push(json!({"file": file.path, "state": "failed", "error": error.to_string()}));
@@ -138,25 +138,25 @@ fn one(manifest: &Manifest, shelf: &Shelf, cancel: &AtomicBool) -> Outcome {
         }
     }
     if !without_address.is_empty() {
-        outcome.failed.push((manifest.name.clone(), by_hand(manifest, shelf, &without_address)));
+        outcome.failed.push((manifest.name.clone(), by_hand(manifest, context, &without_address)));
     }
     outcome
 }
 
 /// What to do where the publisher has no address for each file.
-fn by_hand(manifest: &Manifest, shelf: &Shelf, files: &[&DataFile]) -> String {
+fn by_hand(manifest: &Manifest, context: &DataContext, files: &[&DataFile]) -> String {
     let names: Vec<String> = files.iter().map(|f| f.path.display().to_string()).collect();
     format!(
-        "the publisher has no direct address for {}\n    hint: get them by hand from {} and put them into {}, or say \
-         `ppgnn data import DIR {}` with the folder they are in",
+        "the publisher has no direct download address for {}\n    hint: get them by hand from {} and put them into {}, or \
+         use `ppgnn data import DIR {}` with the folder they are in",
         names.join(", "),
         manifest.source,
-        manifest.root(&shelf.dir).display(),
+        manifest.root(&context.dir).display(),
         manifest.name
     )
 }
 
-/// A download as people see it: a bar on a terminal, elsewhere a line now and then.
+/// Shows a download: a progress bar on a terminal, otherwise a line now and then.
 struct Shown {
     title: String,
     begun: Instant,

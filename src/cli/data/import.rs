@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Shelf, exit, files_text, note, print, print_json, title};
+use super::{DataContext, exit, files_text, note, print, print_json, title};
 use crate::catalogue::{self, DataFile, FileState, Manifest};
 use crate::cli::failure::Failure;
 
 /// Copy data sets from a folder, such as another data directory
 ///
-/// Files are looked for as DIR/<folder of the data set>/<file>; where one data set is named, also as DIR/<file> and,
-/// whatever folder they belong in, by their bare name in DIR. A file is copied only if its digest is right, and one
-/// that is here and right is left alone. Exit code 4 if something is missing or refused.
+/// Files are looked up as DIR/<folder of the data set>/<file>; if exactly one data set is named, also as DIR/<file> and by
+/// their bare file name in DIR. A file is copied only if its digest matches; a file that is already here and matches is
+/// left alone. Exit code 4 if something is missing or refused.
 #[derive(clap::Args)]
 pub struct Args {
     /// Folder to copy from
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
+pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
     if !args.dir.is_dir() {
         return Err(Failure::usage(format!("`{}` is not a folder", args.dir.display()), None));
     }
@@ -36,21 +36,21 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
         }
         places.into_iter().find(|path| path.is_file())
     };
-    let mut manifests = if args.names.is_empty() { shelf.all()? } else { shelf.named(&args.names)? };
+    let mut manifests = if args.names.is_empty() { context.all()? } else { context.named(&args.names)? };
     if args.names.is_empty() {
         manifests.retain(|m| m.files.iter().any(|f| find(m, f).is_some()));
     }
     if manifests.is_empty() {
-        let hint = "name the folder that the folders of data sets are in, or name one data set after it";
+        let hint = "give the folder that contains the data set folders, or add the name of one data set";
         let message = format!("no file of a known data set is in `{}`", args.dir.display());
         return Err(Failure::new(exit::DATA, message, Some(hint)));
     }
-    let _hold = shelf.hold()?;
+    let _hold = context.hold()?;
     let (mut listed, mut bad) = (Vec::new(), 0);
     for manifest in &manifests {
         let (mut copied, mut here, mut text) = (0, 0, String::new());
         for file in &manifest.files {
-            let (word, detail) = one(shelf, manifest, file, find(manifest, file).as_deref());
+            let (word, detail) = one(context, manifest, file, find(manifest, file).as_deref());
             match word {
                 "copied" => copied += 1,
                 "here" => here += 1,
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
             }
             listed.push(entry(manifest, file, word, &detail));
         }
-        if !shelf.json {
+        if !context.json {
             let missing = manifest.files.len() - copied - here;
             let mut summary = format!("{:<20} {} copied", manifest.name, files_text(copied));
             for (count, what) in [(here, "here already"), (missing, "missing or refused")] {
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
         }
     }
     let code = if bad == 0 { exit::DONE } else { exit::DATA };
-    if shelf.json {
+    if context.json {
         print_json(&json!({"version": 1, "files": listed, "exit-code": code}))?;
     } else if bad > 0 {
         note(&format!("error: {} missing or refused", files_text(bad)));
@@ -88,8 +88,8 @@ fn entry(manifest: &Manifest, file: &DataFile, word: &str, detail: &str) -> Valu
 }
 
 /// Copies one file; says what became of it, and why.
-fn one(shelf: &Shelf, manifest: &Manifest, file: &DataFile, from: Option<&Path>) -> (&'static str, String) {
-    let target = shelf.path(manifest, file);
+fn one(context: &DataContext, manifest: &Manifest, file: &DataFile, from: Option<&Path>) -> (&'static str, String) {
+    let target = context.path(manifest, file);
     if file.state(&target) != FileState::Absent && file.verify(&target).is_ok() {
         return ("here", String::new());
     }

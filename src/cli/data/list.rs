@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Shelf, exit, note, print, print_json};
+use super::{DataContext, exit, note, print, print_json};
 use crate::catalogue::{FileState, Manifest};
 use crate::cli::failure::Failure;
 use crate::report::bytes_text;
@@ -10,17 +10,17 @@ use crate::report::bytes_text;
 const COUNTS: [&str; 4] = ["nodes", "edges-undirected", "features", "classes"];
 
 /// Runs the command.
-pub(super) fn run(shelf: &Shelf) -> Result<u8, Failure> {
+pub(super) fn run(context: &DataContext) -> Result<u8, Failure> {
     let mut text = format!(
         "{:<20} {:>8} {:>9} {:>9} {:>8} {:>9}  state\n",
         "name", "nodes", "edges", "features", "classes", "size"
     );
     let mut listed = Vec::new();
     let mut code = exit::DONE;
-    for name in shelf.catalogue.names() {
-        match shelf.catalogue.get(&name) {
+    for name in context.catalogue.names() {
+        match context.catalogue.get(&name) {
             Some(Ok(manifest)) => {
-                let item = item(&manifest, shelf);
+                let item = item(&manifest, context);
                 text.push_str(&line(&item));
                 listed.push(item);
             }
@@ -34,16 +34,16 @@ pub(super) fn run(shelf: &Shelf) -> Result<u8, Failure> {
             None => {}
         }
     }
-    if shelf.json {
-        print_json(&json!({"version": 1, "data-dir": shelf.dir, "datasets": listed, "exit-code": code}))?;
+    if context.json {
+        print_json(&json!({"version": 1, "data-dir": context.dir, "datasets": listed, "exit-code": code}))?;
     } else {
         print(&text)?;
     }
     Ok(code)
 }
 
-fn item(manifest: &Manifest, shelf: &Shelf) -> Value {
-    let states = manifest.state(&shelf.dir);
+fn item(manifest: &Manifest, context: &DataContext) -> Value {
+    let states = manifest.state(&context.dir);
     let (mut here, mut changed, mut on_disk) = (0, false, 0);
     for (_, state) in &states {
         match state {
@@ -67,7 +67,7 @@ fn item(manifest: &Manifest, shelf: &Shelf) -> Value {
     let whole = manifest.files.iter().map(|f| f.bytes).sum::<Option<u64>>();
     let mut item = json!({
         "name": manifest.name, "title": manifest.title, "about": manifest.about, "licence": manifest.licence,
-        "source": manifest.source, "folder": manifest.root(&shelf.dir), "files": states.len(),
+        "source": manifest.source, "folder": manifest.root(&context.dir), "files": states.len(),
         "bytes": whole, "bytes-here": on_disk, "state": state,
     });
     for count in COUNTS {
@@ -79,7 +79,7 @@ fn item(manifest: &Manifest, shelf: &Shelf) -> Value {
 fn line(item: &Value) -> String {
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
     let count = |name: &str| item[name].as_u64().map_or("-".to_owned(), |n| n.to_string());
-    // What is here says how large it is; what is not, how much there is to fetch.
+    // The size on disk; if nothing is here, the size of the download.
     let size = item["bytes-here"].as_u64().filter(|n| *n > 0).or(item["bytes"].as_u64());
     let [nodes, edges, features, classes] = COUNTS.map(count);
     let size = size.map_or("-".to_owned(), bytes_text);

@@ -1,4 +1,4 @@
-//! `ppgnn data`: lists, fetches, imports, verifies and describes the data sets that there are manifests of.
+//! `ppgnn data`: lists, fetches, imports, verifies and describes known data sets.
 
 mod describe;
 mod fetch;
@@ -19,10 +19,10 @@ use crate::catalogue::{self, Catalogue, DataFile, FileState, Hold, Manifest};
 
 /// List, fetch, import, verify or describe data sets
 ///
-/// A data set is known from a manifest: its files, where the publisher keeps them, their digests, and how they are
+/// A data set is described by a manifest: its files, where the publisher hosts them, their digests, and how they are
 /// loaded. Manifests of the common data sets are built in; those in `pipelines/datasets/` of the current folder add to
-/// them and override them by name. The data itself is kept in the data directory, a folder for each data set, and never
-/// belongs to a project.
+/// them and override them by name. The data itself is kept in the data directory, with one folder per data set, outside
+/// of any project.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -36,9 +36,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// List data sets: size of the graph, size of the files, and whether they are here
+    /// List data sets: graph size, file size, and whether the files are here
     ///
-    /// Files are looked for and their sizes compared, but they are not read: `ppgnn data verify` does that.
+    /// Only the presence and size of files are checked; `ppgnn data verify` reads them.
     List,
     Fetch(fetch::Args),
     Import(import::Args),
@@ -49,24 +49,24 @@ enum Command {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let catalogue = args.data.catalogue(None);
-    let shelf = Shelf { catalogue, dir: args.data.data_dir.clone(), json: args.json };
+    let context = DataContext { catalogue, dir: args.data.data_dir.clone(), json: args.json };
     match &args.command {
-        Command::List => list::run(&shelf),
-        Command::Fetch(args) => fetch::run(args, &shelf),
-        Command::Import(args) => import::run(args, &shelf),
-        Command::Verify(args) => verify::run(args, &shelf),
-        Command::Describe(args) => describe::run(args, &shelf, registry),
+        Command::List => list::run(&context),
+        Command::Fetch(args) => fetch::run(args, &context),
+        Command::Import(args) => import::run(args, &context),
+        Command::Verify(args) => verify::run(args, &context),
+        Command::Describe(args) => describe::run(args, &context, registry),
     }
 }
 
 /// The known data sets and the directory they are kept in.
-struct Shelf {
+struct DataContext {
     catalogue: Catalogue,
     dir: PathBuf,
     json: bool,
 }
 
-impl Shelf {
+impl DataContext {
     /// The manifests of some names, each once.
     fn named(&self, names: &[String]) -> Result<Vec<Rc<Manifest>>, Failure> {
         let mut found: Vec<Rc<Manifest>> = Vec::new();
@@ -100,9 +100,9 @@ impl Shelf {
 
     /// The right to write into the directory.
     fn hold(&self) -> Result<Hold, Failure> {
-        let waiting = || note(&format!("Waiting for another process that writes into {}", self.dir.display()));
+        let waiting = || note(&format!("Waiting for another process that is writing to {}", self.dir.display()));
         catalogue::hold(&self.dir, waiting).map_err(|error| {
-            let hint = Some("name a folder that can be written with --data-dir or PPGNN_DATA_DIR");
+            let hint = Some("choose a writable folder with --data-dir or PPGNN_DATA_DIR");
             Failure::new(exit::DATA, format!("cannot write into `{}`: {error}", self.dir.display()), hint)
         })
     }

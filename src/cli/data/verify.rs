@@ -2,38 +2,38 @@
 
 use serde_json::json;
 
-use super::{Shelf, exit, files_text, note, print, print_json, title};
+use super::{DataContext, exit, files_text, note, print, print_json, title};
 use crate::catalogue::{FileState, Misfit, Verified};
 use crate::cli::failure::Failure;
 
 /// Read every file that is here and compare it with its digest
 ///
-/// A data set whose files are all right is one line; every other file is a line of its own, with the digest it has and
-/// the one it should have. Exit code 4 if a file is missing or is not what it should be.
+/// A data set whose files all match is one line; every other file has its own line with the actual and the expected
+/// digest. Exit code 4 if a file is missing or does not match.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Data sets to verify (default: all of which a file is here)
+    /// Data sets to verify (default: all that have a file here)
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
-    let mut manifests = if args.names.is_empty() { shelf.all()? } else { shelf.named(&args.names)? };
+pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
+    let mut manifests = if args.names.is_empty() { context.all()? } else { context.named(&args.names)? };
     if args.names.is_empty() {
-        manifests.retain(|m| m.state(&shelf.dir).iter().any(|(_, state)| *state != FileState::Absent));
+        manifests.retain(|m| m.state(&context.dir).iter().any(|(_, state)| *state != FileState::Absent));
     }
     let (mut listed, mut bad) = (Vec::new(), 0);
     for manifest in &manifests {
         let (mut text, mut right) = (String::new(), 0);
-        for (file, state) in manifest.state(&shelf.dir) {
+        for (file, state) in manifest.state(&context.dir) {
             let name = title(manifest, file);
             let outcome =
-                if state == FileState::Absent { None } else { Some(file.verify(&shelf.path(manifest, file))) };
+                if state == FileState::Absent { None } else { Some(file.verify(&context.path(manifest, file))) };
             let (word, detail, digest) = match outcome {
                 None => ("missing", String::new(), None),
                 Some(Ok(Verified::Digest)) => ("ok", String::new(), None),
-                Some(Ok(Verified::Arrays)) => ("ok", "packed in another way, the arrays are right".to_owned(), None),
+                Some(Ok(Verified::Arrays)) => ("ok", "packed differently, but the arrays match".to_owned(), None),
                 Some(Ok(Verified::NoDigestKnown { sha256 })) => {
                     ("no digest known", format!("it has SHA-256 {sha256}"), Some(sha256))
                 }
@@ -58,21 +58,21 @@ pub(super) fn run(args: &Args, shelf: &Shelf) -> Result<u8, Failure> {
                 "expected": file.sha256,
             }));
         }
-        if right > 0 && !shelf.json {
+        if right > 0 && !context.json {
             print(&format!("{:<16} {} ({})\n", "ok", manifest.name, files_text(right)))?;
         }
-        if !shelf.json {
+        if !context.json {
             print(&text)?;
         }
     }
     let code = if bad == 0 { exit::DONE } else { exit::DATA };
-    if shelf.json {
+    if context.json {
         print_json(&json!({"version": 1, "files": listed, "exit-code": code}))?;
     } else if listed.is_empty() {
-        note(&format!("nothing is in {}; `ppgnn data fetch NAME` fetches a data set", shelf.dir.display()));
+        note(&format!("no data in {}; `ppgnn data fetch NAME` fetches a data set", context.dir.display()));
     } else if bad > 0 {
-        note(&format!("error: {} missing or not right", files_text(bad)));
-        note("hint: `ppgnn data fetch NAME` fetches what is missing and replaces what is not right");
+        note(&format!("error: {} missing or wrong", files_text(bad)));
+        note("hint: `ppgnn data fetch NAME` fetches missing files and replaces wrong ones");
     }
     Ok(code)
 }

@@ -85,7 +85,7 @@ fn a_zip_of_unequal_lengths_or_of_an_axis_twice_is_refused() {
     let axes = "axes: {t.a: [1, 2], t.b: [1, 2, 3]}";
     assert_eq!(
         problems(&format!("{{{axes}, zip: [[t.a, t.b]]}}")),
-        ["axis `t.b` has 3 values, the first of its group 2 (axes under one `zip` need equally many values)"]
+        ["axis `t.b` has 3 values, the first of its group 2 (axes under one `zip` need the same number of values)"]
     );
     assert_eq!(problems(&format!("{{{axes}, zip: [[t.a], [a]]}}")), ["axis `a` is in `zip` twice ()"]);
 }
@@ -166,7 +166,7 @@ fn two_axes_over_one_parameter_are_refused() {
 fn when_may_not_set_what_an_axis_varies() {
     assert_eq!(
         problems("{axes: {t.a: [1, 2]}, when: [{match: {a: 1}, set: {t.a: 7}}]}"),
-        ["`t.a` is what axis `t.a` varies (leave points out with `exclude`, or add them with `include`)"]
+        ["`t.a` is already varied by axis `t.a` (leave points out with `exclude`, or add them with `include`)"]
     );
 }
 

@@ -64,7 +64,10 @@ fn a_chain_of_files_is_read_from_each_ones_own_folder_and_the_nearest_wins() {
 #[test]
 fn a_circle_of_files_and_a_missing_one_are_refused() {
     let circle = [("a.yaml", "{ppgnn: 1, extends: b.yaml}"), ("b.yaml", "{ppgnn: 1, extends: a.yaml}")];
-    assert_eq!(load_files(&circle, None, &[]).unwrap_err(), ["`a.yaml` extends itself (break the circle)"]);
+    assert_eq!(
+        load_files(&circle, None, &[]).unwrap_err(),
+        ["`a.yaml` extends itself (remove one `extends` of the cycle)"]
+    );
     let missing = problems("{ppgnn: 1, extends: b.yaml}", None, &[]);
     assert!(missing.len() == 1 && missing[0].starts_with("cannot read `b.yaml`: "), "{missing:?}");
     assert_eq!(problems("{ppgnn: 1, extends: [b, c]}", None, &[]), ["expected the path of one other file"]);

@@ -69,7 +69,7 @@ fn a_stage_that_publishes_does_so_at_every_point() {
 fn two_outputs_of_one_name_are_refused() {
     let stages = "stages: {load: {}, train: {inputs: {graph: load}}, draw: {inputs: {metrics: train}}}";
     let tables = "tables: {draw: {rows: [], columns: []}}";
-    assert_eq!(problems(&format!("{stages}\n{tables}")), ["something else is published as `draw`"]);
+    assert_eq!(problems(&format!("{stages}\n{tables}")), ["`draw` is already the name of another published result"]);
     let record = stages.replace("draw: {", "published: {uses: draw, ");
-    assert_eq!(problems(&record), ["something else is published as `published`"]);
+    assert_eq!(problems(&record), ["`published` is already the name of another published result"]);
 }

@@ -1,4 +1,4 @@
-//! Which runs stand in which cell.
+//! Which runs belong to which cell.
 
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ fn a_cell_without_data_says_why_unless_another_run_fills_it() {
     let apart = table("load.dataset");
     assert_eq!(cells(&apart), [json!([0, 0, [["here"]]])]);
     assert_eq!(param(&apart, "rows"), json!(["here", "missing"]));
-    let why = "missing, its data is not here (ppgnn data fetch missing brings it)";
+    let why = "missing, its data is missing (ppgnn data fetch missing downloads it)";
     assert_eq!(param(&apart, "absent"), json!([{"row": 1, "column": 0, "why": why}]));
     let together = table("[]");
     assert_eq!((cells(&together), param(&together, "absent")), (vec![json!([0, 0, [["here"]]])], json!([])));

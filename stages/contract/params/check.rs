@@ -31,7 +31,7 @@ pub(in crate::contract) fn check(
             (Some(schema), _) => (schema, &mut own),
             (None, Some(schema)) => (schema, &mut of_row),
             (None, None) => {
-                // Without a known row nobody can say whether the name belongs to it.
+                // Without a known row it is unknown whether the name belongs to it.
                 if row.is_some() || chooser.is_none() {
                     problems.push(unknown(name, own_schema, row, &rows));
                 }
@@ -116,7 +116,7 @@ struct Flaw {
 enum What {
     /// The value does not fit.
     Value(String),
-    /// Nobody knows the name; the help says what is meant.
+    /// The name is unknown; the help suggests what is meant.
     Unknown(String),
     /// The name is needed; the help says what for.
     Missing(String),

@@ -1,7 +1,7 @@
 //! Parameters: declared once as a Rust struct, checked, documented and completed from that one declaration.
 //!
 //! The struct's JSON Schema (types, ranges, defaults, doc comments) is the single source for `ppgnn schema`,
-//! `ppgnn list` and the checks here. The checks are our own and not a schema validator's, because a person needs the
+//! `ppgnn list` and the checks here. The checks are our own and not a schema validator's, because messages name the
 //! nearest known name, the model a stray parameter belongs to, and all problems at once.
 //!
 //! A parameter of type [`FilePath`] names a file outside the store: it counts by the file's content, never by its path.
@@ -141,7 +141,7 @@ impl Checked {
     pub fn needs(&self) -> &'static [&'static str] {
         self.variant().map_or(&[], |variant| variant.needs)
     }
-    /// Returns the parameters that name files, with the files; a list of files has one entry a file.
+    /// Returns the parameters that name files, with the files; a list of files has one entry per file.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.files.iter().flat_map(|name| {
             let value = self.all.get(name);
@@ -151,7 +151,7 @@ impl Checked {
             items.into_iter().filter_map(move |v| Some((name.as_str(), Path::new(v.as_str()?))))
         })
     }
-    /// Returns the parameters that name files, with `f` of every file in place of its path.
+    /// Returns the parameters that name files, with `f` of every file instead of its path.
     ///
     /// # Errors
     /// The first of `f`.
@@ -200,7 +200,7 @@ pub fn from_checked<P: DeserializeOwned>(value: &Value) -> Result<P, StageError>
 
 /// Returns the JSON Schema of `P`, without references.
 ///
-/// Kept once made: a schema is asked for once a node, and generating one costs more than planning the node.
+/// Kept once made: a schema is needed once per node, and generating one costs more than planning the node.
 pub fn schema<P: Params>() -> &'static Value {
     static CACHE: LazyLock<Mutex<HashMap<TypeId, &'static Value>>> = LazyLock::new(Mutex::default);
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -38,7 +38,7 @@ pub fn expectation(schema: &Value) -> String {
     let bound = |k: &str| schema.get(k).and_then(Value::as_f64);
     let low =
         bound("minimum").map(|b| format!("at least {b}")).or(bound("exclusiveMinimum").map(|b| format!("above {b}")));
-    // The schema of a sized integer ends at its type's largest value, which tells a person nothing.
+    // The schema of a sized integer ends at its type's largest value, which is no useful information.
     let high = bound("maximum")
         .filter(|b| *b < 4e9)
         .map(|b| format!("at most {b}"))
@@ -79,7 +79,7 @@ pub fn nearest<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> Option<&
         .map(|(_, k)| k)
 }
 
-/// A longer list helps nobody to choose.
+/// The longest list that a hint shows.
 const MOST_LISTED: usize = 24;
 
 /// Suggests the nearest known name, or lists what there is.
