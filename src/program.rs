@@ -10,71 +10,9 @@ use ppgnn_stages::models::{Build, ModelDef};
 
 use crate::cli::{self, exit};
 
-/// The `ppgnn` command line, with everything that is built in and what is added to it.
+/// The command line of `ppgnn`, with what a program of a user's own adds to it.
 ///
-/// What is added is named in pipeline files like everything else, and appears in `list`, `schema`, `check` and `plan`. Its
-/// keys hold the name and the version of its crate. The whole program of a user with a model of their own:
-///
-/// ```
-/// use ppgnn::stages::candle_core::Result;
-/// use ppgnn::stages::contract::{Crate, StageError};
-/// use ppgnn::stages::models::blocks::{Linear, Names};
-/// use ppgnn::stages::models::{Build, GraphView, Input, Model, Output, Pass, Weights};
-/// use schemars::JsonSchema;
-/// use serde::{Deserialize, Serialize};
-///
-/// /// Parameters of the model.
-/// #[derive(Default, Serialize, Deserialize, JsonSchema)]
-/// #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-/// struct Params {}
-/// impl ppgnn::stages::contract::params::Params for Params {}
-///
-/// /// X W + b.
-/// struct MyModel(Linear);
-///
-/// impl Build for MyModel {
-///     const NAME: &'static str = "my-model";
-///     const ABOUT: &'static str = "A linear layer on the features";
-///     const VERSION: u32 = 1;
-///     const CRATE: Crate = Crate { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION") };
-///     type Params = Params;
-///     fn build(_: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
-///         let names = Names { weight: "lin.weight", bias: "lin.bias", stream: "init/lin" };
-///         Ok(Self(Linear::new(names, graph.features.columns(), graph.classes, weights)?))
-///     }
-///     fn widest(_: &Params, graph: &GraphView) -> usize {
-///         graph.nodes * graph.classes
-///     }
-/// }
-///
-/// impl Model for MyModel {
-///     fn forward(&self, _: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
-///         Ok(x.layer(&self.0, pass.dropout(0.5, "dropout/features"))?.into())
-///     }
-/// }
-///
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let file = dir.path().join("mine.yaml");
-/// # let text = "
-/// # ppgnn: 1
-/// # name: mine
-/// # datasets: { small: { format: csbm, nodes: 60, features: 4 } }
-/// # stages:
-/// #   load: { params: { dataset: small } }
-/// #   featurize: { inputs: { graph: load } }
-/// #   normalize: { inputs: { graph: load } }
-/// #   split: { inputs: { graph: load }, params: { count: 2 } }
-/// #   train:
-/// #     inputs: { operator: normalize, nodes: featurize, splits: split }
-/// #     params: { model: my-model, epochs: 3 }
-/// # ";
-/// # std::fs::write(&file, text).unwrap();
-/// # let artifacts = dir.path().join("artifacts");
-/// let program = ppgnn::Program::new().model::<MyModel>();
-/// // `program.run()` takes the arguments of the process; here are some of our own.
-/// let code = program.run_with(["run".as_ref(), file.as_os_str(), "--artifacts".as_ref(), artifacts.as_os_str()]);
-/// assert_eq!(code, 0);
-/// ```
+#[doc = include_str!("../docs/extending.md")]
 pub struct Program {
     registry: Registry,
     refused: Vec<Refused>,
