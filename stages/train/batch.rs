@@ -105,7 +105,7 @@ impl<'r> Batch<'r> {
             };
             let (tape, data) = (Tape::new(sides), &self.run.data);
             let x = Input::new(&data.features, &tape);
-            let output = self.model.forward(data, &x, &mut self.streams.pass(sides))?;
+            let mut output = self.model.forward(data, &x, &mut self.streams.pass(sides))?;
             let (train, val) = (sides.train().then_some(&self.train), sides.evaluate().then_some(&self.val));
             let scores = score_pass(&output.logits, train, output.term.as_ref(), val)?;
             if let Some(name) = self.hidden.keys().find(|name| output.hidden.iter().all(|(n, _)| n != *name)) {
@@ -117,6 +117,8 @@ impl<'r> Batch<'r> {
             if let Some(scores) = scores.val {
                 self.keep(&output, epoch - 1, &scores)?;
             }
+            // Memory that the way back can use again.
+            output.hidden.clear();
             let Some((losses, gradient)) = scores.train else { break };
             if self.lanes.iter().all(|lane| lane.ends.is_some()) {
                 break;
