@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
 use super::masks::{Masks, WORDS};
-use super::sided::{Back, Gradient, Sided, operation};
+use super::sided::{Sided, both_sides};
 use crate::math::kernels::units;
 use crate::models::Dropout;
 use crate::tensor::slices::{self, by_float};
@@ -69,11 +69,8 @@ impl Sided {
         let drawn = masks.as_ref().map(|masks| masks.drawn(lanes)).transpose()?;
         // A unit that is zero, rectified or dropped, passes nothing back.
         let scale = masks.as_ref().map_or(1.0, |masks| masks.scale());
-        by_float!(self.dtype(), "ReLU", T => operation::<T, _, 1, 0>(
-            [&x],
-            [],
-            self.dims(),
-            |sides, []| {
+        by_float!(self.dtype(), "ReLU", T => {
+            let forward = |sides: &[[&[T]; 1]], []: [&[T]; 0]| {
                 // The first side is that of training.
                 let outputs = sides.iter().zip([drawn, None]).map(|([x], masks)| {
                     let mut out = vec![T::default(); x.len()];
@@ -86,15 +83,21 @@ impl Sided {
                     out
                 });
                 Ok((outputs.collect(), ()))
-            },
-            move |Back { gradient, output, .. }| {
-                let mut of_x = vec![T::default(); output.len()];
-                each_piece(&mut of_x, 1, |_, first, of_x| {
-                    units::pass_back(&output[first..], &gradient[first..], T::narrow(scale), of_x);
-                });
-                Ok(vec![Gradient::Of(of_x)])
-            },
-        ))
+            };
+            let (main, eval, ()) = both_sides::<T, _, 1, 0>([&x], [], self.dims(), forward)?;
+            let (input, output) = (self.main().clone(), main.clone());
+            Ok(x.next(main, eval, move |gradient| {
+                let mut of_x = vec![T::default(); output.elem_count()];
+                slices::lend::<T, _, 2>([&output, gradient], |[output, gradient]| {
+                    each_piece(&mut of_x, 1, |_, first, of_x| {
+                        units::pass_back(&output[first..], &gradient[first..], T::narrow(scale), of_x);
+                    });
+                    Ok(())
+                })?;
+                let gradient = slices::tensor(of_x, input.dims())?;
+                Ok(vec![(input, gradient)])
+            }))
+        })
     }
 }
 

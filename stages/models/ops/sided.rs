@@ -124,8 +124,6 @@ pub struct Back<'a, T, K, const N: usize, const M: usize> {
     pub kept: K,
     /// The gradient of the result.
     pub gradient: &'a [T],
-    /// The result, training side.
-    pub output: &'a [T],
     /// The inputs, training side.
     pub inputs: [&'a [T]; N],
     /// The weights.
@@ -155,7 +153,33 @@ pub fn operation<T: Element, K: 'static, const N: usize, const M: usize>(
     forward: impl FnOnce(&[[&[T]; N]], [&[T]; M]) -> Result<(Vec<Vec<T>>, K)>,
     back: impl FnOnce(Back<T, K, N, M>) -> Result<Vec<Gradient<T>>> + 'static,
 ) -> Result<Sided> {
+    let (main, eval, kept) = both_sides(inputs, weights, shape, forward)?;
     let Some(first) = inputs.first() else { bail!("an operation needs an input") };
+    let (inputs, weights) = (inputs.map(|input| input.main.clone()), weights.map(Tensor::clone));
+    Ok(first.next(main, eval, move |gradient| {
+        let found = slices::lend::<T, _, 1>([gradient], |[values]| {
+            slices::lend::<T, _, N>(inputs.each_ref(), |inputs| {
+                slices::lend::<T, _, M>(weights.each_ref(), |weights| {
+                    back(Back { kept, gradient: values, inputs, weights })
+                })
+            })
+        })?;
+        let of = inputs.into_iter().chain(weights).zip(found);
+        of.map(|(tensor, found)| match found {
+            Gradient::Same => Ok((tensor, gradient.clone())),
+            Gradient::Of(values) => slices::tensor(values, tensor.dims()).map(|gradient| (tensor, gradient)),
+        })
+        .collect()
+    }))
+}
+
+/// Computes the training side of a result, the evaluation side, and what is kept.
+pub(super) fn both_sides<T: Element, K, const N: usize, const M: usize>(
+    inputs: [&Sided; N],
+    weights: [&Tensor; M],
+    shape: &[usize],
+    forward: impl FnOnce(&[[&[T]; N]], [&[T]; M]) -> Result<(Vec<Vec<T>>, K)>,
+) -> Result<(Tensor, Eval, K)> {
     let evals: Option<Vec<&Tensor>> = inputs.iter().map(|input| input.eval()).collect();
     let alike = inputs.iter().all(|input| matches!(input.eval, Eval::Same));
     let mut sides: Vec<&Tensor> = inputs.iter().map(|input| &input.main).collect();
@@ -174,22 +198,5 @@ pub fn operation<T: Element, K: 'static, const N: usize, const M: usize>(
         (false, true) => bail!("an operation left out the evaluation side"),
         (false, false) => Eval::Absent,
     };
-    let main = slices::tensor(outputs.pop().unwrap_or_default(), shape)?;
-    let (output, inputs) = (main.clone(), inputs.map(|input| input.main.clone()));
-    let weights = weights.map(Tensor::clone);
-    Ok(first.next(main, eval, move |gradient| {
-        let found = slices::lend::<T, _, 2>([gradient, &output], |[values, output]| {
-            slices::lend::<T, _, N>(inputs.each_ref(), |inputs| {
-                slices::lend::<T, _, M>(weights.each_ref(), |weights| {
-                    back(Back { kept, gradient: values, output, inputs, weights })
-                })
-            })
-        })?;
-        let of = inputs.into_iter().chain(weights).zip(found);
-        of.map(|(tensor, found)| match found {
-            Gradient::Same => Ok((tensor, gradient.clone())),
-            Gradient::Of(values) => slices::tensor(values, tensor.dims()).map(|gradient| (tensor, gradient)),
-        })
-        .collect()
-    }))
+    Ok((slices::tensor(outputs.pop().unwrap_or_default(), shape)?, eval, kept))
 }
