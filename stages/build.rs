@@ -1,7 +1,7 @@
 //! Compiles the CUDA kernels to PTX where the feature `cuda` is on, and does nothing at all elsewhere.
 //!
 //! No architecture is named: nvcc then takes the lowest that it knows, and the driver turns the PTX into code for whatever
-//! card there is.
+//! gpu there is.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -28,7 +28,7 @@ impl<'p> Artifacts<'p> {
         let options = RunOptions {
             targets: vec![id],
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            cards: Vec::new(),
+            gpus: Vec::new(),
             fail_fast: true,
             force: Vec::new(),
             cancel: &AtomicBool::new(false),

@@ -22,28 +22,28 @@ pub fn backend(request: &DeviceRequest) -> Backend {
 ///
 /// # Errors
 /// If a requested GPU is not available: there is no silent fallback.
-pub fn cards(request: &DeviceRequest) -> Result<Vec<usize>, Failure> {
-    cards_given(request, cuda())
+pub fn gpus(request: &DeviceRequest) -> Result<Vec<usize>, Failure> {
+    gpus_given(request, cuda())
 }
 
 fn backend_given(request: &DeviceRequest, cuda: &Cuda) -> Backend {
     match request {
         DeviceRequest::Cpu => Backend::Cpu,
-        DeviceRequest::Auto if cuda.cards() == 0 => Backend::Cpu,
+        DeviceRequest::Auto if cuda.gpus() == 0 => Backend::Cpu,
         DeviceRequest::Auto | DeviceRequest::AllCuda | DeviceRequest::Cuda(_) => Backend::Cuda,
     }
 }
 
-fn cards_given(request: &DeviceRequest, cuda: &Cuda) -> Result<Vec<usize>, Failure> {
-    let there = || (0..cuda.cards()).collect();
+fn gpus_given(request: &DeviceRequest, cuda: &Cuda) -> Result<Vec<usize>, Failure> {
+    let there = || (0..cuda.gpus()).collect();
     let wanted = match request {
         DeviceRequest::Cpu => return Ok(Vec::new()),
         DeviceRequest::Auto => return Ok(there()),
-        DeviceRequest::AllCuda if cuda.cards() > 0 => return Ok(there()),
+        DeviceRequest::AllCuda if cuda.gpus() > 0 => return Ok(there()),
         DeviceRequest::AllCuda => vec![0],
-        DeviceRequest::Cuda(cards) => cards.clone(),
+        DeviceRequest::Cuda(gpus) => gpus.clone(),
     };
-    let missing = wanted.iter().find_map(|card| cuda.card(*card).err());
+    let missing = wanted.iter().find_map(|gpu| cuda.gpu(*gpu).err());
     match missing {
         None => Ok(wanted),
         Some(what) => {
@@ -59,28 +59,28 @@ mod tests {
 
     fn chosen(request: &str, cuda: &Cuda) -> Result<(Backend, Vec<usize>), String> {
         let request = request.parse().unwrap();
-        let cards = cards_given(&request, cuda).map_err(|f| f.message())?;
-        Ok((backend_given(&request, cuda), cards))
+        let gpus = gpus_given(&request, cuda).map_err(|f| f.message())?;
+        Ok((backend_given(&request, cuda), gpus))
     }
 
     #[test]
     fn auto_takes_cards_where_there_are_any() {
-        for none in [Cuda::NotBuilt, Cuda::Cards(0), Cuda::Silent("no driver".into())] {
+        for none in [Cuda::NotBuilt, Cuda::Gpus(0), Cuda::Silent("no driver".into())] {
             assert_eq!(chosen("auto", &none), Ok((Backend::Cpu, vec![])));
         }
-        assert_eq!(chosen("auto", &Cuda::Cards(2)), Ok((Backend::Cuda, vec![0, 1])));
+        assert_eq!(chosen("auto", &Cuda::Gpus(2)), Ok((Backend::Cuda, vec![0, 1])));
     }
 
     #[test]
     fn the_processor_is_always_there() {
-        for cuda in [Cuda::NotBuilt, Cuda::Cards(2)] {
+        for cuda in [Cuda::NotBuilt, Cuda::Gpus(2)] {
             assert_eq!(chosen("cpu", &cuda), Ok((Backend::Cpu, vec![])));
         }
     }
 
     #[test]
     fn cards_are_there_or_it_is_an_error() {
-        let three = Cuda::Cards(3);
+        let three = Cuda::Gpus(3);
         assert_eq!(chosen("cuda", &three), Ok((Backend::Cuda, vec![0, 1, 2])));
         assert_eq!(chosen("cuda:2,cuda:0", &three), Ok((Backend::Cuda, vec![2, 0])));
         assert_eq!(
@@ -88,7 +88,7 @@ mod tests {
             Err("device `cuda:0,cuda:3` was requested, but this machine has 3 GPUs, `cuda:0` to `cuda:2`".into())
         );
         assert_eq!(
-            chosen("cuda", &Cuda::Cards(0)),
+            chosen("cuda", &Cuda::Gpus(0)),
             Err("device `cuda` was requested, but this machine has no GPU".into())
         );
         assert_eq!(

@@ -62,7 +62,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if args.dry_run {
         return overview::show(&plan, &args.store.look()?, &wanted, &force, args.json);
     }
-    let cards = device::cards(args.pipeline.device_request(&plan.device))?;
+    let gpus = device::gpus(args.pipeline.device_request(&plan.device))?;
     let store = args.store.open()?;
     readiness::verify_data(&plan, &store, (&wanted, &force), &catalogue, &args.pipeline.data)?;
     if let Some((node, error)) = readiness::prechecks(&plan).next() {
@@ -77,7 +77,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let options = RunOptions {
         targets: wanted.clone(),
         cores: args.jobs.map_or(machine, usize::from),
-        cards,
+        gpus,
         fail_fast: args.fail_fast,
         force,
         cancel,

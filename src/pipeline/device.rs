@@ -30,8 +30,8 @@ impl fmt::Display for DeviceRequest {
             Self::Cpu => f.write_str("cpu"),
             Self::Auto => f.write_str("auto"),
             Self::AllCuda => f.write_str("cuda"),
-            Self::Cuda(cards) => {
-                f.write_str(&cards.iter().map(|card| format!("cuda:{card}")).collect::<Vec<_>>().join(","))
+            Self::Cuda(gpus) => {
+                f.write_str(&gpus.iter().map(|gpu| format!("cuda:{gpu}")).collect::<Vec<_>>().join(","))
             }
         }
     }
@@ -47,17 +47,17 @@ impl FromStr for DeviceRequest {
             "cuda" => return Ok(Self::AllCuda),
             _ => {}
         }
-        let mut cards = Vec::new();
+        let mut gpus = Vec::new();
         for word in text.split(',') {
             // `parse` alone would take `+1` as well.
             let digits = word.strip_prefix("cuda:").filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
-            let card = digits.and_then(|d| d.parse().ok()).ok_or_else(|| format!("expected {}", Self::EXPECTED))?;
-            if cards.contains(&card) {
-                return Err(format!("`cuda:{card}` is listed twice"));
+            let gpu = digits.and_then(|d| d.parse().ok()).ok_or_else(|| format!("expected {}", Self::EXPECTED))?;
+            if gpus.contains(&gpu) {
+                return Err(format!("`cuda:{gpu}` is listed twice"));
             }
-            cards.push(card);
+            gpus.push(gpu);
         }
-        Ok(Self::Cuda(cards))
+        Ok(Self::Cuda(gpus))
     }
 }
 

@@ -25,7 +25,7 @@ pub struct RunOptions<'a> {
     /// How many cores may be busy at a time.
     pub cores: usize,
     /// GPUs for nodes that compute on a device, each for one node at a time; none means the CPU.
-    pub cards: Vec<usize>,
+    pub gpus: Vec<usize>,
     /// Whether the first failure ends the run.
     pub fail_fast: bool,
     /// Nodes to compute even if they are in the store.
@@ -78,7 +78,7 @@ pub fn execute(
     let mut run = Run {
         work: &work,
         options,
-        schedule: Schedule::new(plan, &options.targets, &options.force, options.cores, &options.cards),
+        schedule: Schedule::new(plan, &options.targets, &options.force, options.cores, &options.gpus),
         saved: vec![0.0; plan.nodes.len()],
         waited: vec![false; plan.nodes.len()],
         failures: Vec::new(),

@@ -84,13 +84,13 @@ pub(super) struct Schedule<'p> {
     checks_running: usize,
     computing: usize,
     free: usize,
-    with_cards: bool,
-    free_cards: BTreeSet<usize>,
+    with_gpus: bool,
+    free_gpus: BTreeSet<usize>,
     stopped: bool,
 }
 
 impl<'p> Schedule<'p> {
-    pub(super) fn new(plan: &'p Plan, targets: &[NodeId], force: &[NodeId], cores: usize, cards: &[usize]) -> Self {
+    pub(super) fn new(plan: &'p Plan, targets: &[NodeId], force: &[NodeId], cores: usize, gpus: &[usize]) -> Self {
         let mut dependants = vec![Vec::new(); plan.nodes.len()];
         for (id, node) in plan.iter() {
             node.inputs.iter().for_each(|edge| dependants[edge.node.0].push(id));
@@ -109,8 +109,8 @@ impl<'p> Schedule<'p> {
             checks_running: 0,
             computing: 0,
             free: cores.max(1),
-            with_cards: !cards.is_empty(),
-            free_cards: cards.iter().copied().collect(),
+            with_gpus: !gpus.is_empty(),
+            free_gpus: gpus.iter().copied().collect(),
             stopped: false,
         };
         for id in force {
@@ -138,11 +138,11 @@ impl<'p> Schedule<'p> {
         if self.checks_running > 0 {
             return None;
         }
-        if let Some(card) = self.free_cards.first().copied()
+        if let Some(gpu) = self.free_gpus.first().copied()
             && let Some(id) = self.ready_for_card.pop_first()
         {
-            self.free_cards.remove(&card);
-            return Some(self.compute(id, Place { threads: 1, device: Device::Cuda(card) }));
+            self.free_gpus.remove(&gpu);
+            return Some(self.compute(id, Place { threads: 1, device: Device::Cuda(gpu) }));
         }
         let threads = (self.free / self.ready.len().max(1)).max(1);
         let id = self.ready.pop_first()?;
@@ -166,8 +166,8 @@ impl<'p> Schedule<'p> {
             Start::Compute { place, .. } => {
                 self.computing -= 1;
                 self.free += place.threads;
-                if let Device::Cuda(card) = place.device {
-                    self.free_cards.insert(card);
+                if let Device::Cuda(gpu) = place.device {
+                    self.free_gpus.insert(gpu);
                 }
             }
         }
@@ -330,7 +330,7 @@ impl<'p> Schedule<'p> {
             self.settle_dependants(id);
         } else if inputs().all(|input| self.is_present(input)) {
             self.states[id.0] = State::Ready;
-            let for_card = self.with_cards && self.plan.node(id).stage.on_device;
+            let for_card = self.with_gpus && self.plan.node(id).stage.on_device;
             if for_card { &mut self.ready_for_card } else { &mut self.ready }.insert(id);
         }
     }

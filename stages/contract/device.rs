@@ -42,7 +42,7 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(card) => write!(f, "cuda:{card}"),
+            Self::Cuda(gpu) => write!(f, "cuda:{gpu}"),
         }
     }
 }
@@ -59,12 +59,12 @@ impl Device {
     /// # Errors
     /// [`StageError::Unusable`] where the program has no CUDA, or the GPU does not answer.
     pub fn open(self) -> Result<candle_core::Device, StageError> {
-        let Self::Cuda(card) = self else { return Ok(candle_core::Device::Cpu) };
-        if let Err(what) = cuda().card(card) {
+        let Self::Cuda(gpu) = self else { return Ok(candle_core::Device::Cpu) };
+        if let Err(what) = cuda().gpu(gpu) {
             return Err(StageError::unusable(format!("cannot compute on `{self}`: {what}"), cuda().remedy()));
         }
         // A stream of its own: the default is one stream per thread, and tensors may move between threads.
-        Ok(candle_core::Device::new_cuda_with_stream(card)?)
+        Ok(candle_core::Device::new_cuda_with_stream(gpu)?)
     }
 }
 
@@ -76,27 +76,27 @@ pub enum Cuda {
     /// The driver does not answer, and this is what it says.
     Silent(String),
     /// This many GPUs answer; they are numbered from 0.
-    Cards(usize),
+    Gpus(usize),
 }
 
 impl Cuda {
     /// Returns how many GPUs answer.
-    pub fn cards(&self) -> usize {
-        if let Self::Cards(cards) = self { *cards } else { 0 }
+    pub fn gpus(&self) -> usize {
+        if let Self::Gpus(gpus) = self { *gpus } else { 0 }
     }
 
     /// Checks that a GPU answers.
     ///
     /// # Errors
     /// Says what is there instead.
-    pub fn card(&self, card: usize) -> Result<(), String> {
+    pub fn gpu(&self, gpu: usize) -> Result<(), String> {
         match self {
             Self::NotBuilt => Err("this program was built without CUDA".into()),
             Self::Silent(why) => Err(format!("no GPU answers on this machine ({why})")),
-            Self::Cards(0) => Err("this machine has no GPU".into()),
-            Self::Cards(cards) if card < *cards => Ok(()),
-            Self::Cards(1) => Err("this machine has one GPU, `cuda:0`".into()),
-            Self::Cards(cards) => Err(format!("this machine has {cards} GPUs, `cuda:0` to `cuda:{}`", cards - 1)),
+            Self::Gpus(0) => Err("this machine has no GPU".into()),
+            Self::Gpus(gpus) if gpu < *gpus => Ok(()),
+            Self::Gpus(1) => Err("this machine has one GPU, `cuda:0`".into()),
+            Self::Gpus(gpus) => Err(format!("this machine has {gpus} GPUs, `cuda:0` to `cuda:{}`", gpus - 1)),
         }
     }
 
@@ -107,10 +107,10 @@ impl Cuda {
                 "build it with `cargo build --release --features cuda` (needs nvcc), or compute on the CPU with \
                  `--device cpu`"
             }
-            Self::Silent(_) | Self::Cards(0) => {
+            Self::Silent(_) | Self::Gpus(0) => {
                 "`nvidia-smi` shows whether the driver sees a GPU; `--device cpu` computes on the CPU"
             }
-            Self::Cards(_) => "name an existing GPU, or use `--device cuda` for all of them",
+            Self::Gpus(_) => "name an existing GPU, or use `--device cuda` for all of them",
         }
     }
 }
@@ -130,7 +130,7 @@ fn ask() -> Cuda {
 fn ask() -> Cuda {
     use candle_core::cuda_backend::cudarc::driver::CudaContext;
     match CudaContext::device_count() {
-        Ok(cards) => Cuda::Cards(usize::try_from(cards).unwrap_or(0)),
+        Ok(gpus) => Cuda::Gpus(usize::try_from(gpus).unwrap_or(0)),
         Err(error) => Cuda::Silent(error.to_string()),
     }
 }
@@ -159,10 +159,10 @@ mod tests {
 
     #[test]
     fn a_card_is_there_or_it_is_said_what_is() {
-        assert_eq!(Cuda::Cards(2).card(1), Ok(()));
-        assert_eq!(Cuda::Cards(2).card(2), Err("this machine has 2 GPUs, `cuda:0` to `cuda:1`".into()));
-        assert_eq!(Cuda::Cards(1).card(1), Err("this machine has one GPU, `cuda:0`".into()));
-        assert_eq!(Cuda::Cards(0).card(0), Err("this machine has no GPU".into()));
-        assert!(Cuda::Silent("no driver".into()).card(0).unwrap_err().contains("no driver"));
+        assert_eq!(Cuda::Gpus(2).gpu(1), Ok(()));
+        assert_eq!(Cuda::Gpus(2).gpu(2), Err("this machine has 2 GPUs, `cuda:0` to `cuda:1`".into()));
+        assert_eq!(Cuda::Gpus(1).gpu(1), Err("this machine has one GPU, `cuda:0`".into()));
+        assert_eq!(Cuda::Gpus(0).gpu(0), Err("this machine has no GPU".into()));
+        assert!(Cuda::Silent("no driver".into()).gpu(0).unwrap_err().contains("no driver"));
     }
 }

@@ -98,7 +98,7 @@ fn a_file_that_changes_after_planning_is_refused() {
     let store = ppgnn::store::Store::open(&project.path("artifacts")).unwrap();
     let never = std::sync::atomic::AtomicBool::new(false);
     let options =
-        RunOptions { targets: plan.leaves(), cores: 1, cards: vec![], fail_fast: false, force: vec![], cancel: &never };
+        RunOptions { targets: plan.leaves(), cores: 1, gpus: vec![], fail_fast: false, force: vec![], cancel: &never };
     let report = execute(&plan, &store, &options, &ppgnn::report::Tee(vec![])).unwrap();
     assert!(report.failed_by(FailureKind::Data), "{report:?}");
     assert!(store.entries(None).unwrap().is_empty());

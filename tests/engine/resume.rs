@@ -53,7 +53,7 @@ fn the_next_attempt_goes_on_where_an_interrupted_one_stopped() {
     let [waits, runs] = half_way(&mut world, "wait");
     let cancel = AtomicBool::new(false);
     let options =
-        RunOptions { targets: vec![waits], cores: 2, cards: vec![], fail_fast: false, force: vec![], cancel: &cancel };
+        RunOptions { targets: vec![waits], cores: 2, gpus: vec![], fail_fast: false, force: vec![], cancel: &cancel };
     let report = std::thread::scope(|scope| {
         scope.spawn(|| {
             wait_until(|| world.log.join("half").exists());

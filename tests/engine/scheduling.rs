@@ -82,10 +82,10 @@ fn the_number_of_cores_changes_no_byte() {
 #[test]
 fn a_node_on_a_device_has_a_card_for_itself_and_one_core() {
     let mut world = World::new();
-    let on_cards: Vec<_> = (0..6).map(|i| world.node_with("card", json!({"add": i, "sleep": 40}), &[])).collect();
+    let on_cards: Vec<_> = (0..6).map(|i| world.node_with("gpu", json!({"add": i, "sleep": 40}), &[])).collect();
     let other = world.node_with("slow", json!({"add": 9, "sleep": 40}), &[]);
     let targets = [&on_cards[..], &[other]].concat();
-    let (report, seen) = world.run_with(&targets, |o| (o.cores, o.cards) = (5, vec![0, 3]));
+    let (report, seen) = world.run_with(&targets, |o| (o.cores, o.gpus) = (5, vec![0, 3]));
     assert_eq!(report.ran, 7);
     let started = places(&seen);
     // GPUs go to the first ones, which start in parallel; the rest of the budget is for the CPU.
@@ -93,8 +93,8 @@ fn a_node_on_a_device_has_a_card_for_itself_and_one_core() {
     first.sort_by_key(|(_, device)| format!("{device:?}"));
     assert_eq!(first, [(3, Device::Cpu), (1, Device::Cuda(0)), (1, Device::Cuda(3))]);
     assert!(started[3..].iter().all(|(threads, device)| *threads == 1 && *device != Device::Cpu), "{started:?}");
-    for card in ["cuda:0", "cuda:3"] {
-        assert_eq!(most_threads(&world.log.join(card)), 1, "{card} has one node at a time");
+    for gpu in ["cuda:0", "cuda:3"] {
+        assert_eq!(most_threads(&world.log.join(gpu)), 1, "{gpu} has one node at a time");
     }
     assert_eq!(most_threads(&world.log), 5);
 }
@@ -102,17 +102,17 @@ fn a_node_on_a_device_has_a_card_for_itself_and_one_core() {
 #[test]
 fn cards_wait_for_cores() {
     let mut world = World::new();
-    let nodes: Vec<_> = (0..4).map(|i| world.node_with("card", json!({"add": i, "sleep": 20}), &[])).collect();
-    let (report, _) = world.run_with(&nodes, |o| (o.cores, o.cards) = (1, vec![0, 1]));
+    let nodes: Vec<_> = (0..4).map(|i| world.node_with("gpu", json!({"add": i, "sleep": 20}), &[])).collect();
+    let (report, _) = world.run_with(&nodes, |o| (o.cores, o.gpus) = (1, vec![0, 1]));
     assert_eq!((report.ran, most_threads(&world.log)), (4, 1));
 }
 
 #[test]
 fn a_card_is_free_again_after_a_failure() {
     let mut world = World::new();
-    let fails = world.node_with("card", json!({"add": 1, "mode": "fail"}), &[]);
-    let other = world.node_with("card", json!({"add": 2, "sleep": 5}), &[]);
-    let (report, seen) = world.run_with(&[fails, other], |o| o.cards = vec![7]);
+    let fails = world.node_with("gpu", json!({"add": 1, "mode": "fail"}), &[]);
+    let other = world.node_with("gpu", json!({"add": 2, "sleep": 5}), &[]);
+    let (report, seen) = world.run_with(&[fails, other], |o| o.gpus = vec![7]);
     assert_eq!((report.failed, report.ran), (1, 1));
     assert_eq!(places(&seen), [(1, Device::Cuda(7)); 2]);
 }
@@ -120,7 +120,7 @@ fn a_card_is_free_again_after_a_failure() {
 #[test]
 fn without_cards_a_device_is_the_processor() {
     let mut world = World::new();
-    let node = world.node_with("card", json!({"add": 1, "sleep": 5}), &[]);
+    let node = world.node_with("gpu", json!({"add": 1, "sleep": 5}), &[]);
     let (_, seen) = world.run_with(&[node], |o| o.cores = 3);
     assert_eq!(places(&seen), [(3, Device::Cpu)]);
 }

@@ -201,7 +201,7 @@ fn a_temporary_store_finds_what_is_behind_it_and_leaves_nothing() {
     let root = front.root().to_owned();
     let never = std::sync::atomic::AtomicBool::new(false);
     let options =
-        RunOptions { targets: vec![b], cores: 1, cards: vec![], fail_fast: true, force: vec![], cancel: &never };
+        RunOptions { targets: vec![b], cores: 1, gpus: vec![], fail_fast: true, force: vec![], cancel: &never };
     let report = execute(&world.plan, &front, &options, &Seen::default()).unwrap();
     assert_eq!((report.ran, report.cached), (1, 1));
     let Opened::Hit(made) = front.open_artifact(&world.plan.node(b).key, "add").unwrap() else { panic!("it is there") };

@@ -49,7 +49,7 @@ impl Artifact for Number {
 pub struct Params {
     /// Added to the sum of the inputs.
     pub add: i64,
-    /// What `trouble` does, and `card` for the first: `fail`, `data`, `panic`, `full`, `drift`, `folder`.
+    /// What `trouble` does, and `gpu` for the first: `fail`, `data`, `panic`, `full`, `drift`, `folder`.
     pub mode: String,
     /// Folder that records executions; not in the key.
     pub log: PathBuf,
@@ -92,14 +92,14 @@ impl Stage for Add {
     }
 }
 
-/// Threads in use by `slow` and `card` stages now and at most, by log folder (tests run side by side), and by device.
+/// Threads in use by `slow` and `gpu` stages now and at most, by log folder (tests run side by side), and by device.
 static IN_USE: Mutex<Option<HashMap<PathBuf, (usize, usize)>>> = Mutex::new(None);
 
 fn count_threads(log: &Path, change: impl Fn(&mut (usize, usize))) {
     change(IN_USE.lock().unwrap().get_or_insert_default().entry(log.to_owned()).or_default());
 }
 
-/// Returns the most threads that `slow` and `card` stages had at one time; on one device, for `log.join(device)`.
+/// Returns the most threads that `slow` and `gpu` stages had at one time; on one device, for `log.join(device)`.
 pub fn most_threads(log: &Path) -> usize {
     IN_USE.lock().unwrap().as_ref().and_then(|m| m.get(log)).map_or(0, |(_, most)| *most)
 }
@@ -122,7 +122,7 @@ impl Stage for Slow {
 /// The same on a device.
 struct Card;
 impl Stage for Card {
-    const NAME: &'static str = "card";
+    const NAME: &'static str = "gpu";
     const ABOUT: &'static str = "Adds numbers on a device";
     const VERSION: u32 = 1;
     const INPUTS: &'static [Slot] = MANY;
@@ -357,7 +357,7 @@ impl World {
         let mut options = RunOptions {
             targets: targets.to_vec(),
             cores: 2,
-            cards: vec![],
+            gpus: vec![],
             fail_fast: false,
             force: vec![],
             cancel: &never,
