@@ -109,8 +109,8 @@ impl Registry {
         acceptable("stage", stage.name, stage.from, taken)?;
         let ending = |file: &&'static str| file.rsplit('.').next().unwrap_or(file);
         for (i, file) in stage.publishes.iter().enumerate() {
-            if stage.publishes[..i].iter().any(|other| ending(&other) == ending(&file)) {
-                return Err(Refused::Ending { name: stage.name, ending: ending(&file) });
+            if stage.publishes[..i].iter().any(|other| ending(other) == ending(file)) {
+                return Err(Refused::Ending { name: stage.name, ending: ending(file) });
             }
         }
         self.stages.push(stage);

@@ -50,8 +50,8 @@ pub(crate) fn normalised(adjacency: &[Vec<f64>]) -> (Operator, Spectrum) {
         if adjacency[i][j] == 0.0 { 0.0 } else { adjacency[i][j] / (degree[i] * degree[j]).sqrt() }
     };
     let (mut indptr, mut indices, mut values) = (vec![0], vec![], vec![]);
-    for i in 0..n {
-        for j in (0..n).filter(|j| adjacency[i][*j] != 0.0) {
+    for (i, row) in adjacency.iter().enumerate() {
+        for j in (0..n).filter(|j| row[*j] != 0.0) {
             indices.push(j as u32);
             values.push(normal(i, j));
         }

@@ -79,14 +79,12 @@ fn noisy(opposite: bool, loops: bool) -> (Graph, Splits) {
     let (n, mut stream) = (60usize, Stream::new(1, &["test"]));
     let class = |i: usize| i % 2;
     let mut adjacency = vec![vec![0.0; n]; n];
-    for i in 0..n {
-        adjacency[i][i] = if loops { 1.0 } else { 0.0 };
-        for _ in 0..6 {
-            let j = (stream.bits() as usize) % n;
-            let alike = class(i) == class(j);
-            if i != j && (alike != opposite) == (stream.uniform() < 0.75) {
-                (adjacency[i][j], adjacency[j][i]) = (1.0, 1.0);
-            }
+    (0..n).for_each(|i| adjacency[i][i] = if loops { 1.0 } else { 0.0 });
+    for i in (0..6 * n).map(|at| at / 6) {
+        let j = (stream.bits() as usize) % n;
+        let alike = class(i) == class(j);
+        if i != j && (alike != opposite) == (stream.uniform() < 0.75) {
+            (adjacency[i][j], adjacency[j][i]) = (1.0, 1.0);
         }
     }
     let data = (0..n).flat_map(|i| [class(i) as f64 - 0.5, 0.0].map(|x| (x + 0.7 * stream.normal()) as f32)).collect();
