@@ -114,9 +114,9 @@ fn a_whole_number_written_with_an_exponent_is_one_inside_of_a_mapping_too() {
 #[test]
 fn moved_files_are_what_the_stage_sees() {
     let mut checked = check(&json!({"file": "a", "files": ["b", "/c"]})).unwrap();
-    checked.rebase(|_, path| PathBuf::from("/root").join(path));
+    checked.rebase(|_, path| PathBuf::from("/base").join(path));
     let all: Outer = checked.own().unwrap();
-    assert_eq!(all.file, Some(FilePath("/root/a".into())));
-    assert_eq!(all.files, [FilePath("/root/b".into()), FilePath("/c".into())]);
-    assert_eq!(checked.all()["files"], json!(["/root/b", "/c"]));
+    assert_eq!(all.file, Some(FilePath("/base/a".into())));
+    assert_eq!(all.files, [FilePath("/base/b".into()), FilePath("/c".into())]);
+    assert_eq!(checked.all()["files"], json!(["/base/b", "/c"]));
 }
