@@ -131,6 +131,8 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
         }
         match judged(&plan, id, &artifacts) {
             Ok(warnings) => found.warnings.extend(warnings),
+            // The temporary store failed, which says nothing about the pipeline.
+            Err(failure) if failure.code() == exit::STORE => return Err(failure),
             Err(failure) => found.fails(&node.name, &failure.message()),
         }
     }

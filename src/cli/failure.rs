@@ -44,6 +44,11 @@ impl Failure {
         first.strip_prefix("error: ").unwrap_or(first).to_owned()
     }
 
+    /// Returns the exit code.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+
     /// Returns it for `--json`.
     pub fn json(&self) -> Value {
         json!({"version": 1, "exit-code": self.code, "error": self.text.trim_end(), "problems": self.problems})

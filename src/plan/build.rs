@@ -179,9 +179,13 @@ impl<'b> Builder<'b> {
             let span = builder.span_of(used, point, name, false);
             builder.unreadable(&span, path, error)
         })?;
-        let published_as = name.file_name();
+        let mut published_as = name.file_name();
         let (node, is_new) = self.add(name, used.def, checked, params, inputs);
         if is_new && !used.def.publishes.is_empty() {
+            // Points whose names differ in characters that no file name has.
+            if self.output_names.contains(&published_as) {
+                published_as = format!("{published_as}-{}", self.nodes[node.0].key.short());
+            }
             self.publish(published_as, node, &used.name.span);
         }
         if used.def.name == DATASET_STAGE

@@ -66,6 +66,15 @@ fn a_stage_that_publishes_does_so_at_every_point() {
 }
 
 #[test]
+fn points_whose_names_make_one_file_name_are_published_apart() {
+    let stages = "stages: {load: {}, train: {inputs: {graph: load}}, draw: {inputs: {metrics: train}}}";
+    let plan = plan(&format!("{stages}\nsweep: {{axes: {{how: {{a/b: {{train.size: 1}}, a b: {{train.size: 2}}}}}}}}"));
+    let names: Vec<&str> = plan.outputs.iter().map(|o| o.name.as_str()).collect();
+    let second = plan.node(plan.outputs[1].node).key.short().to_string();
+    assert_eq!(names, ["draw-a_b", &format!("draw-a_b-{second}")]);
+}
+
+#[test]
 fn two_outputs_of_one_name_are_refused() {
     let stages = "stages: {load: {}, train: {inputs: {graph: load}}, draw: {inputs: {metrics: train}}}";
     let tables = "tables: {draw: {rows: [], columns: []}}";
