@@ -149,7 +149,7 @@ impl Format for Csbm {
         let edges = edges(params, &labels);
         job.check_cancelled()?;
         let features = Features::Dense(features(params, &labels));
-        Ok(Graph { edges, features, labels, classes: 2, unlabelled: Vec::new(), masks: None })
+        Ok(Graph { edges, features, labels, classes: 2, ..Graph::default() })
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
         params.check().unwrap();
         let labels = labels(params);
         let (edges, features) = (edges(params, &labels), Features::Dense(features(params, &labels)));
-        Graph { edges, features, labels, classes: 2, unlabelled: Vec::new(), masks: None }
+        Graph { edges, features, labels, classes: 2, ..Graph::default() }
     }
 
     fn homophily(graph: &Graph) -> f64 {

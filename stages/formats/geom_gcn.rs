@@ -82,7 +82,7 @@ impl Format for GeomGcn {
         let masks = split_masks::of_files(&params.splits, n)?;
         let classes = nodes.labels.iter().max().map_or(0, |most| *most as usize + 1);
         let features = Features::Sparse(nodes.features);
-        Ok(Graph { edges, features, labels: nodes.labels, classes, unlabelled: Vec::new(), masks })
+        Ok(Graph { edges, features, labels: nodes.labels, classes, masks, ..Graph::default() })
     }
 }
 

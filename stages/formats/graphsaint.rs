@@ -64,7 +64,7 @@ impl Format for GraphSaint {
         let features = features(&params.features.0, nodes, job)?;
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
         let masks = Some(Splits { parts: vec![parts] });
-        Ok(Graph { edges, features: Features::Dense(features), labels, classes, unlabelled: Vec::new(), masks })
+        Ok(Graph { edges, features: Features::Dense(features), labels, classes, masks, ..Graph::default() })
     }
 }
 

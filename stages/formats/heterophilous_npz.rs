@@ -50,7 +50,7 @@ impl Format for HeterophilousNpz {
         let edges = edges(&mut file, labels.len(), job)?;
         let masks = masks(&mut file, labels.len())?;
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        Ok(Graph { edges, features: Features::Dense(features), labels, classes, unlabelled: Vec::new(), masks })
+        Ok(Graph { edges, features: Features::Dense(features), labels, classes, masks, ..Graph::default() })
     }
 }
 

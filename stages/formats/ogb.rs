@@ -73,7 +73,7 @@ impl Format for Ogb {
         let features = features(&mut zip, job, nodes)?;
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
         let masks = Some(Splits { parts: vec![parts] });
-        Ok(Graph { edges, features: Features::Dense(features), labels, classes, unlabelled: Vec::new(), masks })
+        Ok(Graph { edges, features: Features::Dense(features), labels, classes, masks, ..Graph::default() })
     }
 }
 

@@ -102,7 +102,15 @@ impl Format for Planetoid {
         let unlabelled = (0u32..).zip(&labels).filter(|(_, label)| label.is_none()).map(|(node, _)| node).collect();
         let features = features.ok_or_else(|| StageError::data(params.allx.0.display(), "rows do not fit together"))?;
         let labels = labels.into_iter().map(Option::unwrap_or_default).collect();
-        Ok(Graph { edges, features: Features::Sparse(features), labels, classes, unlabelled, masks })
+        Ok(Graph {
+            edges,
+            features: Features::Sparse(features),
+            labels,
+            classes,
+            unlabelled,
+            masks,
+            ..Graph::default()
+        })
     }
 }
 

@@ -64,7 +64,7 @@ impl Format for SparseNpz {
         }
         let features = attributes.features(&file)?;
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        Ok(Graph { edges, features, labels, classes, unlabelled: Vec::new(), masks: None })
+        Ok(Graph { edges, features, labels, classes, ..Graph::default() })
     }
 }
 

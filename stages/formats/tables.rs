@@ -258,7 +258,7 @@ impl Nodes {
             (0u32..).zip(&self.labels).filter(|(_, class)| class.is_none()).map(|(node, _)| node).collect();
         let masks = (!self.parts.is_empty()).then_some(Splits { parts: self.parts });
         let features = compact(Matrix { rows: self.labels.len(), cols: self.cols, data: self.features });
-        Graph { edges, features, labels, classes, unlabelled, masks }
+        Graph { edges, features, labels, classes, unlabelled, masks, ..Graph::default() }
     }
 }
 

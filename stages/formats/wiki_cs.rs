@@ -208,7 +208,7 @@ impl Raw {
         let masks = splits(&self.masks, validation, nodes)?;
         let classes = self.labels.iter().max().map_or(0, |most| *most as usize + 1);
         let features = Features::Dense(Matrix { rows: nodes, cols, data: self.features });
-        Ok(Graph { edges: self.edges, features, labels: self.labels, classes, unlabelled: Vec::new(), masks })
+        Ok(Graph { edges: self.edges, features, labels: self.labels, classes, masks, ..Graph::default() })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::kinds::{Features, Graph, Matrix};
 /// A graph with one feature that is 1 everywhere.
 pub(crate) fn graph(edges: &[(u32, u32)], labels: Vec<u32>, classes: usize) -> Graph {
     let features = Features::Dense(Matrix { rows: labels.len(), cols: 1, data: vec![1.0; labels.len()] });
-    Graph { edges: edges.to_vec(), features, labels, classes, unlabelled: vec![], masks: None }
+    Graph { edges: edges.to_vec(), features, labels, classes, ..Graph::default() }
 }
 
 /// Reads a data set in the Geom-GCN layout with dense rows.

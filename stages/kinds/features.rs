@@ -33,6 +33,12 @@ pub enum Features {
     Sparse(Csr<f32>),
 }
 
+impl Default for Features {
+    fn default() -> Self {
+        Self::Dense(Matrix::default())
+    }
+}
+
 impl Features {
     /// Returns the number of rows: nodes.
     pub fn rows(&self) -> usize {

@@ -2,23 +2,50 @@
 //!
 //! Nothing is symmetrised, de-duplicated or scaled here; `normalize` decides what models use.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::contract::{Artifact, ArtifactError, Kind};
 use crate::kinds::features::Features;
-use crate::kinds::files::{TensorFile, TensorsRead, write_json};
+use crate::kinds::files::{TensorFile, TensorsRead, read_json, write_json};
 use crate::kinds::splits::Splits;
 
 const UNLABELLED: &str = "unlabelled";
+const WEIGHTS: &str = "weights";
+const NAMES: &str = "names.json";
+
+/// What a publisher calls nodes and classes; their bytes are kept as they were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Names {
+    /// An id of every node; empty where the file has none, and nodes go by their numbers.
+    pub ids: Vec<String>,
+    /// A name of every class; empty where the file has none, and classes go by their numbers.
+    pub classes: Vec<String>,
+}
+
+impl Names {
+    /// Returns what a node is called.
+    pub fn id(&self, node: usize) -> Cow<'_, str> {
+        self.ids.get(node).map_or_else(|| node.to_string().into(), |id| id.as_str().into())
+    }
+
+    /// Returns what a class is called.
+    pub fn class(&self, class: usize) -> Cow<'_, str> {
+        self.classes.get(class).map_or_else(|| class.to_string().into(), |name| name.as_str().into())
+    }
+}
 
 /// A graph with node features and labels.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     /// Directed edges `(source, target)` as stored, loops and duplicates included.
     pub edges: Vec<(u32, u32)>,
+    /// A weight of every edge, if the file has them.
+    pub weights: Option<Vec<f32>>,
     /// nodes × features.
     pub features: Features,
     /// One class per node, below `classes`.
@@ -29,6 +56,8 @@ pub struct Graph {
     pub unlabelled: Vec<u32>,
     /// The splits that came with the file, if any.
     pub masks: Option<Splits>,
+    /// What nodes and classes are called.
+    pub names: Names,
 }
 
 impl Graph {
@@ -142,7 +171,13 @@ impl Artifact for Graph {
         if let Some(masks) = &self.masks {
             masks.put(&mut file);
         }
+        if let Some(weights) = &self.weights {
+            file.add(WEIGHTS, &[weights.len()], weights);
+        }
         file.write(&dir.join("graph.safetensors"))?;
+        if self.names != Names::default() {
+            write_json(&dir.join(NAMES), &self.names)?;
+        }
         write_json(&dir.join("facts.json"), &self.facts())
     }
 
@@ -153,10 +188,13 @@ impl Artifact for Graph {
         let features = Features::take(&file)?;
         let (_, labels) = file.shaped::<u32, 1>("labels")?;
         let (_, classes) = file.shaped::<u64, 1>("classes")?;
-        let names = file.names()?;
-        let has = |name: &str| names.iter().any(|n| n == name);
+        let tensors = file.names()?;
+        let has = |name: &str| tensors.iter().any(|n| n == name);
         let masks = if has(Splits::TENSOR) { Some(Splits::take(&file)?) } else { None };
         let unlabelled = if has(UNLABELLED) { file.shaped::<u32, 1>(UNLABELLED)?.1 } else { Vec::new() };
+        let weights = if has(WEIGHTS) { Some(file.shaped::<f32, 1>(WEIGHTS)?.1) } else { None };
+        let names = dir.join(NAMES);
+        let names: Names = if names.exists() { read_json(&names)? } else { Names::default() };
         let edges: Vec<_> = edges.chunks_exact(2).map(|e| (e[0], e[1])).collect();
         let classes = classes.first().and_then(|c| usize::try_from(*c).ok()).unwrap_or(0);
         let n = labels.len();
@@ -164,11 +202,14 @@ impl Artifact for Graph {
             && edges.iter().all(|&(a, b)| (a as usize) < n && (b as usize) < n)
             && labels.iter().all(|l| (*l as usize) < classes)
             && unlabelled.iter().all(|u| (*u as usize) < n)
+            && weights.iter().all(|w| w.len() == edges.len())
+            && (names.ids.is_empty() || names.ids.len() == n)
+            && (names.classes.is_empty() || names.classes.len() == classes)
             && masks.iter().flat_map(|m| &m.parts).all(|parts| parts.len() == n);
         if !sound {
             return Err(ArtifactError::malformed(&path, "a consistent graph"));
         }
-        Ok(Self { edges, features, labels, classes, unlabelled, masks })
+        Ok(Self { edges, weights, features, labels, classes, unlabelled, masks, names })
     }
 }
 
@@ -183,7 +224,7 @@ mod tests {
         // 0 ⇄ 1 stored three times, 1 → 2 one way, 3 → 0 one way and twice; 4 has a loop twice, 5 nothing.
         let edges = vec![(0, 1), (1, 0), (0, 1), (1, 2), (3, 0), (3, 0), (4, 4), (4, 4)];
         let labels = vec![0, 0, 1, 1, 0, 0];
-        let graph = Graph { edges, features, labels, classes: 2, unlabelled: vec![4], masks: None };
+        let graph = Graph { edges, features, labels, classes: 2, unlabelled: vec![4], ..Graph::default() };
         let counts = graph.counts();
         assert_eq!((counts.nodes, counts.features, counts.classes), (6, 1, 2));
         assert_eq!((counts.edges_stored, counts.edges_distinct, counts.edges_duplicate), (8, 5, 3));

@@ -18,7 +18,7 @@ mod table_text;
 mod trained;
 
 pub use features::{Features, Matrix};
-pub use graph::{Counts, Graph};
+pub use graph::{Counts, Graph, Names};
 pub use mapped::Vectors;
 pub use metric::Metric;
 pub use metrics::{Metrics, PartScore, SplitScores};

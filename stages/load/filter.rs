@@ -9,7 +9,7 @@
 //! which removes many leaves of hubs that are not clones of anything: on such graphs it is rarely what is wanted.
 
 use crate::inspect::twins;
-use crate::kinds::{Graph, Splits};
+use crate::kinds::{Graph, Names, Splits};
 
 /// Keeps one node of every group of twins.
 pub(super) fn without_duplicates(graph: &Graph) -> Graph {
@@ -26,13 +26,21 @@ fn select(graph: &Graph, nodes: &[u32]) -> Graph {
     let masks = graph.masks.as_ref().map(|masks| Splits {
         parts: masks.parts.iter().map(|row| nodes.iter().map(|i| row[*i as usize]).collect()).collect(),
     });
+    let inside: Vec<bool> = graph.edges.iter().map(|&(a, b)| place(a).is_some() && place(b).is_some()).collect();
+    let weights = graph
+        .weights
+        .as_ref()
+        .map(|weights| weights.iter().zip(&inside).filter(|(_, inside)| **inside).map(|(weight, _)| *weight).collect());
+    let ids = nodes.iter().filter_map(|i| graph.names.ids.get(*i as usize).cloned()).collect();
     Graph {
         edges: graph.edges.iter().filter_map(|&(a, b)| Some((place(a)?, place(b)?))).collect(),
+        weights,
         features: graph.features.select(nodes),
         labels: nodes.iter().map(|i| graph.labels[*i as usize]).collect(),
         classes: graph.classes,
         unlabelled: graph.unlabelled.iter().filter_map(|i| place(*i)).collect(),
         masks,
+        names: Names { ids, classes: graph.names.classes.clone() },
     }
 }
 
@@ -49,9 +57,15 @@ mod tests {
         let mut graph = graph(&[(0, 1), (2, 2), (3, 1), (1, 3)], vec![0, 1, 2, 1], 3);
         graph.features = Features::Dense(Matrix { rows: 4, cols: 2, data: (0..8u8).map(f32::from).collect() });
         graph.unlabelled = vec![0, 3];
+        graph.weights = Some(vec![0.1, 0.2, 0.3, 0.4]);
+        graph.names = Names { ids: ["a", "b", "c", "d"].map(String::from).to_vec(), classes: Vec::new() };
         graph.masks = Some(Splits { parts: vec![vec![tr, va, te, no], vec![no, te, va, tr]] });
         let kept = select(&graph, &[1, 2, 3]);
         assert_eq!(kept.edges, [(1, 1), (2, 0), (0, 2)]);
+        assert_eq!(
+            (kept.weights.unwrap(), kept.names.ids),
+            (vec![0.2, 0.3, 0.4], vec!["b".into(), "c".into(), "d".into()])
+        );
         assert_eq!(kept.features.values(), [2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
         assert_eq!((kept.labels, kept.classes, kept.unlabelled), (vec![1, 2, 1], 3, vec![2]));
         assert_eq!(kept.masks.unwrap().parts, [[va, te, no], [te, va, tr]]);

@@ -71,7 +71,7 @@ mod tests {
             labels: (0..40).map(label).collect(),
             classes: 5,
             unlabelled: vec![3, 12],
-            masks: None,
+            ..Graph::default()
         }
     }
 

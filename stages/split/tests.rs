@@ -6,7 +6,7 @@ use crate::kinds::{Features, Matrix};
 
 fn graph(labels: Vec<u32>, classes: usize) -> Graph {
     let features = Features::Dense(Matrix { rows: labels.len(), cols: 0, data: vec![] });
-    Graph { edges: vec![], features, labels, classes, unlabelled: vec![], masks: None }
+    Graph { edges: vec![], features, labels, classes, ..Graph::default() }
 }
 
 fn count(splits: &Splits, graph: &Graph, split: usize, class: u32, part: Part) -> usize {

@@ -80,8 +80,7 @@ impl<const CASE: u8> Format for Ring<CASE> {
             features: Features::Dense(Matrix { rows: n as usize, cols: 1, data }),
             labels: (0..n).map(|i| i % 2).collect(),
             classes: 2,
-            unlabelled: vec![],
-            masks: None,
+            ..Graph::default()
         })
     }
 }

@@ -17,7 +17,7 @@ fn parse(edges_text: &[u8], nodes_text: &[u8], layout: Layout, width: Option<usi
         let edges = edges(&mut Lines::new(Path::new("edges"), edges_text), labels.len(), job)?;
         let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
         let features = Features::Sparse(features);
-        Ok(Graph { edges, features, labels, classes, unlabelled: Vec::new(), masks: None })
+        Ok(Graph { edges, features, labels, classes, ..Graph::default() })
     })
 }
 

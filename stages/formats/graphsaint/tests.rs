@@ -131,7 +131,7 @@ fn random_damage_gives_a_graph_or_an_error_but_never_a_panic() {
                 let labels = classes(&chosen("class_map.json").0, 3, job)?;
                 let masks = Some(Splits { parts: vec![roles(&chosen("role.json").0, 3, job)?] });
                 let features = Features::Dense(features(&chosen("feats.npy").0, 3, job)?);
-                Ok(Graph { edges: Vec::new(), features, labels, classes: 1 << 16, unlabelled: Vec::new(), masks })
+                Ok(Graph { edges: Vec::new(), features, labels, classes: 1 << 16, masks, ..Graph::default() })
             })
         });
     }
