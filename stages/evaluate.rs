@@ -1,7 +1,7 @@
 //! `evaluate`: scores what was trained, split by split.
 //!
-//! On the nodes of each part, every score of the table of scores ([`ScoreDef`]). A part without nodes scores 0 everywhere,
-//! with `nodes: 0` to tell it apart.
+//! On the nodes of each part, every score of the table of scores ([`ScoreDef`]). What the nodes of a part do not define is
+//! stored as undefined, with the reason.
 
 use crate::contract::params::NoParams;
 use crate::contract::{Artifact, Job, Slot, Stage, StageError, Uses};
@@ -13,7 +13,7 @@ pub struct Evaluate;
 impl Stage for Evaluate {
     const NAME: &'static str = "evaluate";
     const ABOUT: &'static str = "Scores a trained model on the parts of every split";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] =
         &[Slot::one("trained", Trained::KIND), Slot::one("nodes", Nodes::KIND), Slot::one("splits", Splits::KIND)];
     const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(|_, _| ()));
@@ -54,9 +54,10 @@ fn evaluate(
         check_finite(index, split, classes)?;
         let scores = score(rows, split, parts, labels, classes);
         for (part, name) in [(&scores.train, "training"), (&scores.val, "validation"), (&scores.test, "test")] {
-            if let Some((score, value)) = part.scores.iter().find(|(_, value)| !value.is_finite()) {
+            let of_number = |(score, value): &(String, Result<f64, _>)| Some((score.clone(), *value.as_ref().ok()?));
+            if let Some((score, value)) = part.scores.iter().filter_map(of_number).find(|(_, v)| !v.is_finite()) {
                 let what = format!("metric `{score}` is `{value}` on the {name} nodes of split {index}");
-                return Err(StageError::numeric(what, "a metric must be finite, also for a part without nodes"));
+                return Err(StageError::numeric(what, "a metric must be finite, or undefined with the reason"));
             }
         }
         Ok(scores)
@@ -76,7 +77,7 @@ fn score(rows: &[&ScoreDef], split: &TrainedSplit, parts: &[Part], labels: &[u32
         Predicted::new(nodes.map(|((logits, label), _)| (logits, *label as usize)).collect(), classes)
     };
     let scored = |part: &Predicted| PartScore {
-        scores: rows.iter().map(|row| (row.variant.name.to_owned(), (row.of)(part))).collect(),
+        scores: rows.iter().map(|row| (row.variant.name.to_owned(), row.score(part))).collect(),
         nodes: part.nodes.len(),
     };
     let test = predicted(Part::Test);
@@ -106,7 +107,7 @@ mod tests {
     fn trained() -> Trained {
         let logits = vec![2.0, 0.0, 0.0, 0.0, 1.0, 0.0, -1.0, 3.0, 3.0, 9.0, 1.0, 0.0, 0.0, 0.0, 1.0];
         let split = TrainedSplit { best_epoch: 3, logits, ..TrainedSplit::default() };
-        Trained { nodes: 5, classes: 3, splits: vec![split] }
+        Trained { nodes: 5, classes: 3, splits: vec![split], watched: vec![] }
     }
 
     const LABELS: [u32; 5] = [0, 1, 2, 1, 2];
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(scores.best_epoch, 3);
         // Test nodes 1, 2, 3: truth 1, 2, 1; prediction 1, 1 (the lower of a tie), 0.
         assert_eq!(scores.confusion, [[0, 0, 0], [1, 1, 0], [0, 1, 0]]);
-        let of = |part: &PartScore, name: &str| part.get(name).unwrap();
+        let of = |part: &PartScore, name: &str| part.get(name).unwrap().clone().unwrap();
         assert_eq!((scores.test.nodes, of(&scores.test, "accuracy")), (3, 1.0 / 3.0));
         // F1: class 0 is 0, class 1 is 2·1/(2 + 2), class 2 is 0.
         assert!((of(&scores.test, "macro-f1") - 0.5 / 3.0).abs() < 1e-15);
@@ -137,11 +138,23 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_part_scores_zero_of_no_nodes() {
+    fn an_empty_part_has_no_scores_and_says_so() {
         let metrics = evaluate(&trained(), &LABELS, 3, &splits([Part::Train; 5])).unwrap();
-        let scores = SCORES.iter().map(|row| (row.variant.name.to_owned(), 0.0)).collect();
-        let zero = PartScore { scores, nodes: 0 };
-        assert_eq!((&metrics.splits[0].val, &metrics.splits[0].test), (&zero, &zero));
+        let why = || Err("there are no nodes".into());
+        let scores = SCORES.iter().map(|row| (row.variant.name.to_owned(), why())).collect();
+        let nothing = PartScore { scores, nodes: 0 };
+        assert_eq!((&metrics.splits[0].val, &metrics.splits[0].test), (&nothing, &nothing));
+    }
+
+    #[test]
+    fn what_is_undefined_stays_so_in_the_store() {
+        use Part::{Test, Train, Val};
+        let metrics = evaluate(&trained(), &LABELS, 3, &splits([Train, Test, Test, Test, Val])).unwrap();
+        let auc = Err(crate::kinds::Undefined("no node is of class 0".into()));
+        assert_eq!(metrics.splits[0].test.get("roc-auc"), Some(&auc));
+        let folder = tempfile::tempdir().unwrap();
+        metrics.save(folder.path()).unwrap();
+        assert_eq!(Metrics::load(folder.path()).unwrap(), metrics);
     }
 
     #[test]
@@ -185,7 +198,7 @@ mod tests {
         assert_eq!(test.nodes, 5);
         assert_eq!(
             test.scores.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-            ["accuracy", "macro-f1", "loss"]
+            SCORES.iter().map(|row| row.variant.name).collect::<Vec<_>>()
         );
     }
 }

@@ -16,8 +16,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::params::{self, FilePath, Problem};
-use crate::contract::{Artifact, Job, Registry, Slot, Stage, StageError, Uses};
-use crate::kinds::{Absent, Candidate, Cell, Metric, Metrics, Part, Picked, Reference, ScoreDef, Spread, Table};
+use crate::contract::{Artifact, Job, Slot, Stage, StageError, Uses};
+use crate::kinds::{
+    Absent, Candidate, Cell, Metric, Metrics, Picked, Reference, ScoreDef, SplitScores, Spread, Table, Undefined,
+    ValMetric,
+};
 use crate::math::stats::{self, Divisor};
 
 /// Parameters of `tabulate`. A person writes some of them in a table of the pipeline; the planner fills in those that are
@@ -30,7 +33,7 @@ pub struct Params {
     /// What the cells show.
     pub metric: Metric,
     /// What decides between candidates: a validation metric.
-    pub pick: Option<Metric>,
+    pub pick: Option<ValMetric>,
     /// Which standard deviation the cells show.
     pub std: Spread,
     /// Digits after the point.
@@ -110,14 +113,10 @@ impl Default for Params {
 impl params::Params for Params {
     fn check(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
-        let known = "use `val-accuracy`, `val-macro-f1` or `val-loss`";
-        if self.pick.as_ref().is_some_and(|metric| metric.part != Part::Val) {
-            let message = "a configuration can only be picked by a validation metric";
-            problems.push(Problem::value("pick", message).with_help(known));
-        }
         if self.pick.is_none() && self.cells.iter().any(|c| c.candidates.len() > 1) {
             let message = "a cell has several candidates, but nothing says how to pick one";
-            problems.push(Problem::value("pick", message).with_help(known));
+            problems
+                .push(Problem::value("pick", message).with_help("name a validation metric, such as `val-accuracy`"));
         }
         let mut places = std::collections::HashSet::new();
         for cell in &self.cells {
@@ -153,12 +152,10 @@ pub struct Tabulate;
 impl Stage for Tabulate {
     const NAME: &'static str = "tabulate";
     const ABOUT: &'static str = "Makes a table of one metric from many runs";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
     const PUBLISHES: &'static [&'static str] = &["table.md", "table.tex", "table.csv", "table.json"];
-    const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(|schema, registry: &Registry| {
-        Metric::complete_schema(schema, &registry.rows().collect::<Vec<_>>());
-    }));
+    const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(Metric::complete_schema_of));
     type Params = Params;
     type Output = Table;
 
@@ -187,15 +184,24 @@ type Run = (String, Metrics);
 type Published = BTreeMap<(usize, usize), Reference>;
 
 fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -> Result<Table, StageError> {
-    let cells: Result<Vec<Cell>, _> = params.cells.iter().map(|spec| cell(params, spec, runs, scores)).collect();
-    let mut cells = cells?;
+    let (mut cells, mut absent) = (Vec::new(), Vec::new());
+    for spec in &params.cells {
+        match cell(params, spec, runs, scores)? {
+            Ok(cell) => cells.push(cell),
+            Err(none) => absent.push(none),
+        }
+    }
+    absent.extend(params.absent.iter().map(|a| Absent {
+        row: a.row,
+        column: a.column,
+        why: a.why.clone(),
+        reference: None,
+    }));
     cells.sort_by_key(|c| (c.row, c.column));
+    absent.sort_by_key(|a| (a.row, a.column));
     let reference = |row, column| published.get(&(row, column)).cloned();
     cells.iter_mut().for_each(|c| c.reference = reference(c.row, c.column));
-    let absent = params.absent.iter().map(|a| {
-        let why = a.why.clone();
-        Absent { row: a.row, column: a.column, why, reference: reference(a.row, a.column) }
-    });
+    absent.iter_mut().for_each(|a| a.reference = reference(a.row, a.column));
     let mut table = Table {
         title: params.title.clone(),
         metric: params.metric.clone(),
@@ -210,7 +216,7 @@ fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -
         rows: params.rows.clone(),
         columns: params.columns.clone(),
         reference_title: params.reference_title.clone(),
-        absent: absent.collect(),
+        absent,
         cells,
     };
     table.rank();
@@ -266,76 +272,128 @@ fn published(path: &Path, params: &Params, scores: Scores) -> Result<Published, 
     Ok(published)
 }
 
-fn cell(params: &Params, spec: &CellSpec, runs: &[Run], scores: Scores) -> Result<Cell, StageError> {
+/// Makes a cell, or says why there is none.
+fn cell(params: &Params, spec: &CellSpec, runs: &[Run], scores: Scores) -> Result<Result<Cell, Absent>, StageError> {
     let picked = match &params.pick {
-        Some(metric) if spec.candidates.len() > 1 => Some(pick(metric, spec, runs, scores)?),
+        Some(pick) if spec.candidates.len() > 1 => Some(picked(pick.metric(), spec, runs, scores)?),
         _ => None,
     };
     let chosen = picked.as_ref().map_or(0, |p| p.chosen);
     let candidate = spec.candidates.get(chosen).map_or(&[][..], Vec::as_slice);
-    let (keys, values) = pooled(&params.metric, spec, candidate, runs)?;
+    let pool = Pool::new(&params.metric, spec, candidate, runs)?;
     let divisor = match params.std {
         Spread::Population => Divisor::Population,
         Spread::Sample => Divisor::Sample,
     };
-    let (mean, std) = (stats::mean(&values).unwrap_or(0.0), stats::std(&values, divisor));
-    Ok(Cell {
-        row: spec.row,
-        column: spec.column,
+    let (row, column) = (spec.row, spec.column);
+    let Some(mean) = stats::mean(&pool.values) else {
+        let whys: Vec<String> = pool.undefined.iter().map(|why| why.to_string()).collect();
+        let why = format!("{} is undefined: {}", params.metric, whys.first().map_or("there are no splits", |why| why));
+        return Ok(Err(Absent { row, column, why, reference: None }));
+    };
+    let notes = pool.notes(params, mean, scores);
+    Ok(Ok(Cell {
+        row,
+        column,
         mean,
-        std,
-        n: values.len(),
-        values,
-        runs: keys,
+        std: stats::std(&pool.values, divisor),
+        n: pool.values.len(),
+        values: pool.values,
+        runs: pool.keys,
         rank: None,
         picked,
         reference: None,
-    })
+        notes,
+    }))
 }
 
-fn pick(metric: &Metric, spec: &CellSpec, runs: &[Run], scores: Scores) -> Result<Picked, StageError> {
+fn picked(metric: &Metric, spec: &CellSpec, runs: &[Run], scores: Scores) -> Result<Picked, StageError> {
     let mut candidates = Vec::new();
     let mut best: Option<(usize, f64)> = None;
     for (i, candidate) in spec.candidates.iter().enumerate() {
-        let (keys, values) = pooled(metric, spec, candidate, runs)?;
-        let mean = stats::mean(&values).unwrap_or(0.0);
+        let pool = Pool::new(metric, spec, candidate, runs)?;
+        let label = spec.labels.get(i).cloned().unwrap_or_default();
+        let Some(mean) = stats::mean(&pool.values) else {
+            let why = pool.undefined.first().map_or_else(String::new, |why| format!(" ({why})"));
+            return Err(StageError::unusable(
+                format!("`{metric}` cannot pick: it is undefined for `{label}`{why}"),
+                "pick by another metric, or give every class validation nodes",
+            ));
+        };
         let worth = metric.scale(scores).worth(mean);
         if best.is_none_or(|(_, most)| worth > most) {
             best = Some((i, worth));
         }
-        let label = spec.labels.get(i).cloned().unwrap_or_default();
-        candidates.push(Candidate { label, runs: keys, pick: mean });
+        candidates.push(Candidate { label, runs: pool.keys, pick: mean });
     }
     Ok(Picked { metric: metric.clone(), chosen: best.map_or(0, |(i, _)| i), candidates })
 }
 
-/// Keys of a candidate's runs, and the metric on all their splits.
-fn pooled(
-    metric: &Metric,
-    spec: &CellSpec,
-    candidate: &[usize],
-    runs: &[Run],
-) -> Result<(Vec<String>, Vec<f64>), StageError> {
-    let (mut keys, mut values) = (Vec::new(), Vec::new());
-    for at in candidate {
-        let (key, metrics) = runs.get(*at).ok_or_else(|| {
-            let what = format!("the cell of row {} and column {} wants run {at}", spec.row, spec.column);
-            StageError::unusable(what, format!("`metrics` has {} runs, counted from 0", runs.len()))
-        })?;
-        keys.push(key.clone());
-        for split in &metrics.splits {
-            let (value, nodes) = metric.of(split).ok_or_else(|| {
-                let what = format!("run {at} has no `{metric}`");
-                StageError::unusable(what, "a stage that produces metrics must score with every metric of the program")
+/// The splits of a candidate's runs.
+struct Pool<'r> {
+    /// Keys of the runs.
+    keys: Vec<String>,
+    splits: Vec<&'r SplitScores>,
+    /// The metric, where it is defined.
+    values: Vec<f64>,
+    /// Why it is not, elsewhere.
+    undefined: Vec<&'r Undefined>,
+}
+
+impl<'r> Pool<'r> {
+    fn new(metric: &Metric, spec: &CellSpec, candidate: &[usize], runs: &'r [Run]) -> Result<Self, StageError> {
+        let mut pool = Pool { keys: Vec::new(), splits: Vec::new(), values: Vec::new(), undefined: Vec::new() };
+        for at in candidate {
+            let (key, metrics) = runs.get(*at).ok_or_else(|| {
+                let what = format!("the cell of row {} and column {} wants run {at}", spec.row, spec.column);
+                StageError::unusable(what, format!("`metrics` has {} runs, counted from 0", runs.len()))
             })?;
-            values.extend((nodes > 0).then_some(value));
+            pool.keys.push(key.clone());
+            for split in &metrics.splits {
+                pool.splits.push(split);
+                match metric.of(split) {
+                    Some(Ok(value)) => pool.values.push(*value),
+                    Some(Err(why)) => pool.undefined.push(why),
+                    None => {
+                        let hint = "a stage that produces metrics must score with every metric of the program";
+                        return Err(StageError::unusable(format!("run {at} has no `{metric}`"), hint));
+                    }
+                }
+            }
         }
+        Ok(pool)
     }
-    if values.is_empty() {
-        let what = format!("no split of the runs of row {} and column {} has nodes to score", spec.row, spec.column);
-        return Err(StageError::unusable(what, "check the masks of the splits, or show another metric"));
+
+    /// What a reader of the number must know.
+    fn notes(&self, params: &Params, mean: f64, scores: Scores) -> Vec<String> {
+        let all = self.splits.len();
+        let in_splits = |count: usize| match count {
+            1 if all == 1 => "the only split".to_owned(),
+            _ if count == all => format!("all {all} splits"),
+            _ => format!("{count} of {all} splits"),
+        };
+        let mut notes = Vec::new();
+        let one_class = self.splits.iter().filter(|split| split.predicts_one_class()).count();
+        if one_class > 0 {
+            notes.push(format!("predicts one class only in {}", in_splits(one_class)));
+        }
+        let first = self.splits.iter().filter(|split| split.best_epoch == 0).count();
+        if first > 0 {
+            notes.push(format!("keeps the first epoch in {}", in_splits(first)));
+        }
+        if let Some(why) = self.undefined.first() {
+            notes.push(format!("undefined in {}, which do not count: {why}", in_splits(self.undefined.len())));
+        }
+        let constant: Option<Vec<f64>> = self.splits.iter().map(|split| split.constant_accuracy()).collect();
+        if params.metric == Metric::default()
+            && let Some(constant) = constant.and_then(|shares| stats::mean(&shares))
+            && mean <= constant
+        {
+            let shown = Table::number(params.metric.scale(scores), params.digits, constant);
+            notes.push(format!("not above {shown}, which predicting the largest class always gives"));
+        }
+        notes
     }
-    Ok((keys, values))
 }
 
 #[cfg(test)]
@@ -347,16 +405,16 @@ mod tests {
     use super::*;
     use crate::contract::params::Params as _;
     use crate::contract::{InputDir, StageDef};
-    use crate::kinds::{PartScore, Rank, SplitScores};
+    use crate::kinds::{PartScore, Rank};
 
     /// A run whose splits have these test and validation accuracies; losses are one minus those.
     fn run(key: &str, splits: &[(f64, f64)]) -> Run {
         let part = |accuracy: f64| PartScore {
-            scores: vec![("accuracy".into(), accuracy), ("macro-f1".into(), accuracy), ("loss".into(), 1.0 - accuracy)],
+            scores: vec![("accuracy".into(), Ok(accuracy)), ("loss".into(), Ok(1.0 - accuracy))],
             nodes: 4,
         };
         let scores = |&(test, val): &(f64, f64)| SplitScores {
-            best_epoch: 0,
+            best_epoch: 7,
             train: part(1.0),
             val: part(val),
             test: part(test),
@@ -395,13 +453,38 @@ mod tests {
     }
 
     #[test]
-    fn a_split_without_nodes_to_score_does_not_count() {
+    fn a_split_without_a_defined_score_does_not_count_and_is_noted() {
+        let undefined = || PartScore { scores: vec![("accuracy".into(), Err("there are no nodes".into()))], nodes: 0 };
         let mut half = run("a", &[(0.5, 0.0), (0.7, 0.0)]);
-        half.1.splits[0].test.nodes = 0;
+        half.1.splits[0].test = undefined();
         let params = params(vec![spec(0, 0, &[&[0]])]);
-        assert_eq!(table(&params, std::slice::from_ref(&half)).unwrap().cells[0].values, [0.7]);
-        half.1.splits[1].test.nodes = 0;
-        assert!(table(&params, &[half]).unwrap_err().to_string().contains("no split"));
+        let cell = table(&params, std::slice::from_ref(&half)).unwrap().cells.remove(0);
+        assert_eq!(cell.values, [0.7]);
+        assert_eq!(cell.notes, ["undefined in 1 of 2 splits, which do not count: there are no nodes"]);
+        half.1.splits[1].test = undefined();
+        let table = table(&params, &[half]).unwrap();
+        assert_eq!(table.cells, []);
+        assert_eq!(table.absent[0].why, "test-accuracy is undefined: there are no nodes");
+    }
+
+    #[test]
+    fn a_model_that_has_learned_nothing_is_noted() {
+        let mut runs = [run("a", &[(0.8, 0.0), (0.8, 0.0), (0.85, 0.0)])];
+        // Two splits answer class 0 always; the third does not. 8 of 10 nodes are of class 0.
+        for (split, confusion) in
+            runs[0].1.splits.iter_mut().zip([[[8, 0], [2, 0]], [[8, 0], [2, 0]], [[7, 1], [1, 1]]])
+        {
+            split.confusion = confusion.map(|row| row.to_vec()).to_vec();
+        }
+        runs[0].1.splits[1].best_epoch = 0;
+        let params = params(vec![spec(0, 0, &[&[0]])]);
+        let notes = table(&params, &runs).unwrap().cells.remove(0).notes;
+        assert_eq!(notes, ["predicts one class only in 2 of 3 splits", "keeps the first epoch in 1 of 3 splits"]);
+        runs[0].1.splits.truncate(2);
+        let table = table(&params, &runs).unwrap();
+        assert_eq!(table.cells[0].notes[0], "predicts one class only in all 2 splits");
+        assert_eq!(table.cells[0].notes[2], "not above 80.00, which predicting the largest class always gives");
+        assert!(table.markdown().contains("| gcn | 80.00 ± 0.00<sup>1,2,3</sup> |"), "{}", table.markdown());
     }
 
     #[test]
@@ -424,9 +507,12 @@ mod tests {
 
     #[test]
     fn picking_on_test_nodes_is_refused() {
-        for metric in ["test-accuracy", "train-loss"] {
-            let problems = Params { pick: Some(metric.parse().unwrap()), ..params(vec![]) }.check().unwrap_err();
+        let stage = StageDef::of::<Tabulate>();
+        for metric in ["test-accuracy", "train-loss", "test-roc-auc"] {
+            let written = json!({"pick": metric});
+            let problems = stage.check(&crate::built_in(), written.as_object().unwrap()).err().unwrap();
             assert_eq!(problems[0].param, "pick");
+            assert!(problems[0].message.contains("val-"), "{}", problems[0].message);
         }
         let undecided = params(vec![spec(0, 0, &[&[0], &[1]])]);
         assert_eq!(undecided.check().unwrap_err()[0].param, "pick");

@@ -1,8 +1,8 @@
 //! The stage `train`: one model configuration, trained on every split of a graph.
 //!
 //! Full batch, Adam with coupled weight decay. An epoch is: forward in training mode and loss on the training nodes;
-//! backward; optimiser step at the epoch's learning rate; one forward in evaluation mode, from which validation loss and
-//! accuracy come; keep the epoch if it is the best so far; stop by the windowed rule. The loss is the mean cross-entropy
+//! backward; optimiser step at the epoch's learning rate; one forward in evaluation mode, from which the validation metrics
+//! come; keep the epoch if it is the best so far; stop by the windowed rule. The loss is the mean cross-entropy
 //! over the training nodes plus the model's own penalty. A class that no training node has is allowed: its logits are
 //! trained by the other classes alone.
 //!
@@ -31,8 +31,8 @@ use candle_core::DType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Choice, Chosen, Job, Kind, Progress, Slot, Stage, StageError};
-use crate::kinds::{Epoch, Part, Splits, Trained, TrainedSplit};
+use crate::contract::{Choice, Chosen, Job, Kind, Progress, Slot, Stage, StageError, Uses};
+use crate::kinds::{Epoch, Metric, Part, Scale, ScoreDef, Splits, Trained, TrainedSplit, ValMetric};
 use crate::models::{GraphParts, GraphView, ModelDef};
 use batch::Batch;
 
@@ -44,17 +44,6 @@ const ACTIVATIONS: usize = 24 << 20;
 const ACTIVATIONS_ON_GPU: usize = 512 << 20;
 /// Epochs between progress reports.
 const REPORT_EVERY: usize = 10;
-
-/// Which epoch is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Select {
-    /// The first epoch of the largest validation accuracy.
-    #[default]
-    ValAccuracy,
-    /// The first epoch of the smallest validation loss.
-    ValLoss,
-}
 
 /// Parameters of `train`; those of the model stand beside them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -85,19 +74,35 @@ pub struct Params {
     #[serde(default = "default::lr_decay_every")]
     #[schemars(range(min = 1))]
     pub lr_decay_every: usize,
-    /// Stop when the validation loss exceeds its mean over this many epochs before; 0 never stops early.
+    /// Stop when `stop-on` is worse than its mean over this many epochs before; 0 never stops early.
     #[serde(default = "default::window")]
     pub window: usize,
-    /// Which epoch is kept.
-    #[serde(default)]
-    pub select: Select,
+    /// Which epoch is kept: the first with the best value of this validation metric.
+    #[serde(default = "default::select")]
+    pub select: ValMetric,
+    /// The validation metric that `window` watches.
+    // Not in the key unless it is another one: results without it stay what they are.
+    #[serde(default = "default::stop_on", skip_serializing_if = "is_val_loss")]
+    pub stop_on: ValMetric,
     /// Whether activations inside the model are stored with the logits, for models that name some.
     // Not in the key unless it is asked for: results without it stay what they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_hidden: bool,
 }
 
+fn is_val_loss(metric: &ValMetric) -> bool {
+    *metric == default::stop_on()
+}
+
 mod default {
+    use crate::kinds::ValMetric;
+
+    pub fn select() -> ValMetric {
+        ValMetric::of("accuracy")
+    }
+    pub fn stop_on() -> ValMetric {
+        ValMetric::of("loss")
+    }
     pub fn epochs() -> usize {
         1000
     }
@@ -135,6 +140,10 @@ impl Stage for Train {
         Slot::optional("second-operator", Kind("operator")),
     ];
     const CHOICE: Option<Choice> = Some(Choice::of::<ModelDef>("model"));
+    const USES: Option<Uses> = Some(Uses::named::<ScoreDef>(Metric::complete_schema_of, |params| {
+        let named = ["select", "stop-on"].into_iter().filter_map(|name| params.get(name)?.as_str());
+        named.filter_map(|metric| Some(metric.parse::<ValMetric>().ok()?.metric().score.clone())).collect()
+    }));
     const ON_DEVICE: bool = true;
     type Params = Params;
     type Output = Trained;
@@ -160,6 +169,7 @@ struct Run<'a> {
     labels: &'a [u32],
     splits: &'a Splits,
     job: &'a Job<'a>,
+    watched: Watched,
     epochs_done: AtomicU64,
     /// The lowest split that has failed.
     first_failed: AtomicUsize,
@@ -167,7 +177,70 @@ struct Run<'a> {
 
 fn train(params: &Params, parts: GraphParts, splits: &Splits, job: &Job) -> Result<Trained, StageError> {
     let run = Run::new(params, parts, splits, job)?;
-    Ok(Trained { nodes: parts.nodes.len(), classes: parts.nodes.classes, splits: run.all_splits()? })
+    let watched = run.watched.further.iter().map(|row| ValMetric::of(row.variant.name).to_string()).collect();
+    let (nodes, classes) = (parts.nodes.len(), parts.nodes.classes);
+    Ok(Trained { nodes, classes, splits: run.all_splits()?, watched })
+}
+
+/// The validation metrics that decide while training: on which epoch is kept, and on when to stop.
+struct Watched {
+    select: Watch,
+    stop: Watch,
+    /// Those that are neither loss nor accuracy, which are always there.
+    further: Vec<&'static ScoreDef>,
+}
+
+/// One of them: where its value stands in an epoch, and which values are better.
+#[derive(Clone, Copy)]
+struct Watch {
+    place: Place,
+    scale: Scale,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Loss,
+    Accuracy,
+    Further(usize),
+}
+
+impl Watched {
+    fn new(params: &Params, scores: &[&'static ScoreDef]) -> Result<Self, StageError> {
+        let mut further: Vec<&'static ScoreDef> = Vec::new();
+        let mut watch = |metric: &ValMetric| {
+            let score = metric.metric().score.as_str();
+            let place = match score {
+                "loss" => Place::Loss,
+                "accuracy" => Place::Accuracy,
+                _ => {
+                    let is_it = |row: &&ScoreDef| row.variant.name == score;
+                    let row = scores.iter().copied().find(is_it).ok_or_else(|| {
+                        let what = format!("there is no metric `{metric}`");
+                        StageError::unusable(what, "`ppgnn list metrics` lists them")
+                    })?;
+                    let at = further.iter().position(|r| is_it(r));
+                    Place::Further(at.unwrap_or_else(|| {
+                        further.push(row);
+                        further.len() - 1
+                    }))
+                }
+            };
+            Ok::<_, StageError>(Watch { place, scale: metric.metric().scale(scores) })
+        };
+        let (select, stop) = (watch(&params.select)?, watch(&params.stop_on)?);
+        Ok(Self { select, stop, further })
+    }
+}
+
+impl Watch {
+    /// Returns a number that is the larger the better.
+    fn worth(self, epoch: &Epoch) -> f64 {
+        self.scale.worth(match self.place {
+            Place::Loss => epoch.val_loss,
+            Place::Accuracy => epoch.val_accuracy,
+            Place::Further(at) => epoch.further.get(at).copied().unwrap_or(f64::NAN),
+        })
+    }
 }
 
 fn check_splits(nodes: usize, splits: &Splits) -> Result<(), StageError> {
@@ -215,6 +288,7 @@ impl<'a> Run<'a> {
             labels: &parts.nodes.labels,
             splits,
             job,
+            watched: Watched::new(params, &job.used())?,
             epochs_done: AtomicU64::new(0),
             first_failed: AtomicUsize::new(usize::MAX),
         })

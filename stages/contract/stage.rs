@@ -116,12 +116,19 @@ pub struct Uses {
     pub rows: RowsFn,
     /// Completes the schema of the stage's parameters, where they name such rows.
     pub schema: fn(&mut Value, &Registry),
+    /// The rows that checked parameters name, if the stage uses these alone.
+    pub named: Option<fn(&Value) -> Vec<String>>,
 }
 
 impl Uses {
     /// Uses the rows `R`.
     pub const fn of<R: Row>(schema: fn(&mut Value, &Registry)) -> Self {
-        Self { rows: rows_of::<R>, schema }
+        Self { rows: rows_of::<R>, schema, named: None }
+    }
+
+    /// Uses those of the rows `R` that the parameters name; the others are not in its keys.
+    pub const fn named<R: Row>(schema: fn(&mut Value, &Registry), named: fn(&Value) -> Vec<String>) -> Self {
+        Self { rows: rows_of::<R>, schema, named: Some(named) }
     }
 }
 
@@ -223,7 +230,9 @@ impl StageDef {
     pub fn check(&self, registry: &Registry, written: &Map<String, Value>) -> Result<Checked, Vec<Problem>> {
         let choice = self.choice.map(|choice| (choice.param, (choice.rows)(registry)));
         let used = self.uses.map(|uses| (uses.rows)(registry)).unwrap_or_default();
-        params::check(&self.own_schema(registry), self.parse, choice, used, written)
+        let mut checked = params::check(&self.own_schema(registry), self.parse, choice, used, written)?;
+        self.uses.and_then(|uses| uses.named).into_iter().for_each(|named| checked.use_named(named));
+        Ok(checked)
     }
 
     /// Looks at what the parameters name, before anything runs.

@@ -9,8 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::metrics::SplitScores;
-use super::score::{SCORES, Scale, ScoreDef};
+use super::score::{SCORES, Scale, ScoreDef, Undefined};
 use super::splits::Part;
+use crate::contract::Registry;
 
 /// A score on the nodes of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +29,9 @@ impl Default for Metric {
 }
 
 impl Metric {
-    /// Returns the value in a split, and how many nodes it rests on; nothing if the split was not scored by it.
-    pub fn of(&self, split: &SplitScores) -> Option<(f64, usize)> {
-        let part = split.part(self.part)?;
-        Some((part.get(&self.score)?, part.nodes))
+    /// Returns the value in a split; nothing if the split was not scored by it.
+    pub fn of<'s>(&self, split: &'s SplitScores) -> Option<&'s Result<f64, Undefined>> {
+        split.part(self.part)?.get(&self.score)
     }
 
     /// Returns how it is shown and compared, given the scores there are; the built-in ones are known without.
@@ -46,11 +46,16 @@ impl Metric {
         Part::SCORED.iter().find(|(part, _)| *part == self.part).map_or("", |(_, name)| name)
     }
 
-    /// Lets a schema accept the metrics of these scores, wherever it accepts a metric.
-    pub fn complete_schema(schema: &mut Value, scores: &[&'static ScoreDef]) {
+    /// Lets a schema accept the metrics of a program, wherever it accepts a metric.
+    pub fn complete_schema_of(schema: &mut Value, registry: &Registry) {
+        Self::complete_schema(schema, &registry.rows().collect::<Vec<_>>());
+    }
+
+    fn complete_schema(schema: &mut Value, scores: &[&'static ScoreDef]) {
         match schema {
             Value::Object(fields) if fields.contains_key(MARK) => {
-                fields.insert("oneOf".into(), choices(scores.iter().copied()));
+                let parts = if fields[MARK] == VAL { &Part::SCORED[1..2] } else { &Part::SCORED[..] };
+                fields.insert("oneOf".into(), choices(parts, scores.iter().copied()));
             }
             Value::Object(fields) => fields.values_mut().for_each(|inner| Self::complete_schema(inner, scores)),
             Value::Array(items) => items.iter_mut().for_each(|inner| Self::complete_schema(inner, scores)),
@@ -59,10 +64,12 @@ impl Metric {
     }
 }
 
-/// Marks the schema of a metric.
+/// Marks the schema of a metric, and says of which parts.
 const MARK: &str = "x-metric";
+const ANY: &str = "any";
+const VAL: &str = "val";
 
-fn choices(scores: impl Iterator<Item = &'static ScoreDef> + Clone) -> Value {
+fn choices(parts: &[(Part, &str)], scores: impl Iterator<Item = &'static ScoreDef> + Clone) -> Value {
     let of_part = |(_, part): &(Part, &str)| {
         let choice = |row: &ScoreDef| {
             let (name, about) = (format!("{part}-{}", row.variant.name), row.variant.about);
@@ -71,7 +78,7 @@ fn choices(scores: impl Iterator<Item = &'static ScoreDef> + Clone) -> Value {
         scores.clone().map(choice).collect::<Vec<_>>()
     };
     // What is reported comes first.
-    Part::SCORED.iter().rev().flat_map(of_part).collect()
+    parts.iter().rev().flat_map(of_part).collect()
 }
 
 impl fmt::Display for Metric {
@@ -111,8 +118,64 @@ impl JsonSchema for Metric {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let mut schema = Schema::default();
-        schema.insert(MARK.into(), true.into());
-        schema.insert("oneOf".into(), choices(SCORES.iter()));
+        schema.insert(MARK.into(), ANY.into());
+        schema.insert("oneOf".into(), choices(&Part::SCORED, SCORES.iter()));
+        schema
+    }
+}
+
+/// A metric of the validation nodes: what may choose an epoch or a configuration. Choosing by test nodes would report a
+/// biased number, and no value of this type can.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct ValMetric(Metric);
+
+impl ValMetric {
+    /// The metric of a score.
+    pub fn of(score: &str) -> Self {
+        Self(Metric { part: Part::Val, score: score.to_owned() })
+    }
+
+    /// Returns the metric.
+    pub fn metric(&self) -> &Metric {
+        &self.0
+    }
+}
+
+impl fmt::Display for ValMetric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ValMetric {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<Metric>()? {
+            metric if metric.part == Part::Val => Ok(Self(metric)),
+            metric => {
+                Err(format!("`{metric}` is not a metric of the validation nodes, such as `val-{}`", metric.score))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ValMetric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for ValMetric {
+    fn schema_name() -> Cow<'static, str> {
+        "ValMetric".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut schema = Schema::default();
+        schema.insert(MARK.into(), VAL.into());
+        schema.insert("oneOf".into(), choices(&Part::SCORED[1..2], SCORES.iter()));
         schema
     }
 }

@@ -5,36 +5,42 @@ use std::path::Path;
 use polars::prelude::{Column, DataFrame};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::contract::{Artifact, ArtifactError, Kind};
 use crate::kinds::files::{read_json, write_frame, write_json};
+use crate::kinds::score::Undefined;
 use crate::kinds::splits::Part;
 
 /// Scores on the nodes of one part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartScore {
     /// Names of scores and their values, in the order of the table of scores.
-    pub scores: Vec<(String, f64)>,
+    pub scores: Vec<(String, Result<f64, Undefined>)>,
     /// Number of nodes.
     pub nodes: usize,
 }
 
 impl PartScore {
     /// Returns a score by its name.
-    pub fn get(&self, name: &str) -> Option<f64> {
-        self.scores.iter().find(|(score, _)| score == name).map(|(_, value)| *value)
+    pub fn get(&self, name: &str) -> Option<&Result<f64, Undefined>> {
+        self.scores.iter().find(|(score, _)| score == name).map(|(_, value)| value)
     }
 }
 
 /// What the number of nodes is called among the scores.
 const NODES: &str = "nodes";
+/// What stands instead of a number that is not defined, with the reason.
+const UNDEFINED: &str = "undefined";
 
 impl Serialize for PartScore {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.scores.len() + 1))?;
         for (name, value) in &self.scores {
-            map.serialize_entry(name, value)?;
+            match value {
+                Ok(value) => map.serialize_entry(name, value)?,
+                Err(why) => map.serialize_entry(name, &json!({ UNDEFINED: why }))?,
+            }
         }
         map.serialize_entry(NODES, &self.nodes)?;
         map.end()
@@ -47,8 +53,11 @@ impl<'de> Deserialize<'de> for PartScore {
         let mut map: Map<String, Value> = Map::deserialize(deserializer)?;
         let nodes = map.shift_remove(NODES).ok_or_else(|| D::Error::missing_field(NODES))?;
         let nodes = usize::deserialize(nodes).map_err(D::Error::custom)?;
-        let number = |(name, value): (String, Value)| Ok((name, f64::deserialize(value).map_err(D::Error::custom)?));
-        Ok(Self { scores: map.into_iter().map(number).collect::<Result<_, _>>()?, nodes })
+        let score = |(name, mut value): (String, Value)| match value.get_mut(UNDEFINED).map(Value::take) {
+            Some(why) => Ok((name, Err(Undefined::deserialize(why).map_err(D::Error::custom)?))),
+            None => Ok((name, Ok(f64::deserialize(value).map_err(D::Error::custom)?))),
+        };
+        Ok(Self { scores: map.into_iter().map(score).collect::<Result<_, _>>()?, nodes })
     }
 }
 
@@ -69,6 +78,19 @@ pub struct SplitScores {
 }
 
 impl SplitScores {
+    /// Returns whether all test nodes got one class, though there are several.
+    pub fn predicts_one_class(&self) -> bool {
+        let predicted = |class: usize| self.confusion.iter().any(|row| row.get(class).is_some_and(|n| *n > 0));
+        self.confusion.len() > 1 && (0..self.confusion.len()).filter(|class| predicted(*class)).count() == 1
+    }
+
+    /// Returns the test accuracy of always answering with the largest class of the test nodes.
+    pub fn constant_accuracy(&self) -> Option<f64> {
+        let nodes = || self.confusion.iter().map(|row| row.iter().sum::<u32>());
+        let largest = nodes().max().filter(|largest| *largest > 0)?;
+        Some(f64::from(largest) / f64::from(nodes().sum::<u32>()))
+    }
+
     /// Returns the scores of a part, if it is one that is scored.
     pub fn part(&self, part: Part) -> Option<&PartScore> {
         match part {
@@ -101,7 +123,8 @@ impl Metrics {
             Column::new("part".into(), rows().map(|r| r.1).collect::<Vec<_>>()),
         ];
         columns.extend(names.into_iter().map(|name| {
-            Column::new(name.into(), rows().map(|r| r.2.get(name).unwrap_or(f64::NAN)).collect::<Vec<_>>())
+            let value = |part: &PartScore| part.get(name)?.as_ref().ok().copied();
+            Column::new(name.into(), rows().map(|r| value(r.2)).collect::<Vec<_>>())
         }));
         columns.push(Column::new(NODES.into(), rows().map(|r| r.2.nodes as u64).collect::<Vec<_>>()));
         DataFrame::new_infer_height(columns)

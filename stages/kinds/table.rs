@@ -13,7 +13,6 @@ use crate::contract::{Artifact, ArtifactError, Kind};
 use crate::kinds::files::{read_json, write_json, write_text};
 use crate::kinds::metric::Metric;
 use crate::kinds::score::Scale;
-use crate::kinds::table_text::number;
 
 /// Which standard deviation a table shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,6 +83,9 @@ pub struct Cell {
     pub picked: Option<Picked>,
     /// The value published elsewhere, if there is one.
     pub reference: Option<Reference>,
+    /// What a reader of the number must know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Cell {
@@ -159,7 +161,7 @@ impl Table {
             let in_column = || self.cells.iter().filter(move |c| c.column == column);
             // As shown, and better when larger.
             let worth = |c: &Cell| {
-                let shown: f64 = number(scale, digits, c.mean).parse().unwrap_or(f64::NAN);
+                let shown: f64 = Self::number(scale, digits, c.mean).parse().unwrap_or(f64::NAN);
                 scale.worth(shown)
             };
             let best = in_column().map(worth).fold(f64::NEG_INFINITY, f64::max);
@@ -214,7 +216,19 @@ pub(super) mod tests {
 
     fn cell(row: usize, column: usize, mean: f64) -> Cell {
         let (values, runs) = (vec![mean; 2], vec![format!("key-{row}-{column}")]);
-        Cell { row, column, mean, std: Some(0.0125), n: 2, values, runs, rank: None, picked: None, reference: None }
+        Cell {
+            row,
+            column,
+            mean,
+            std: Some(0.0125),
+            n: 2,
+            values,
+            runs,
+            rank: None,
+            picked: None,
+            reference: None,
+            notes: vec![],
+        }
     }
 
     pub(in crate::kinds) fn table(means: &[(usize, usize, f64)]) -> Table {

@@ -32,14 +32,16 @@ impl Table {
                         Some(Rank::Second) => format!("<ins>{shown}</ins>"),
                         None => shown,
                     };
-                    marked + &self.beside(cell, " ± ", "−", "†", markdown_text)
+                    let notes = self.marks(cell).map_or(String::new(), |marks| format!("<sup>{marks}</sup>"));
+                    marked + &self.beside(cell, " ± ", "−", "†", markdown_text) + &notes
                 }
             });
             out += &line([markdown_text(label)].into_iter().chain(cells).collect());
         }
         let marks = ("**bold**", "<ins>underlined</ins>");
         let caption = self.caption("%", "±", marks, "†");
-        let _ = write!(out, "\n{caption}{}\n", self.whys(markdown_text));
+        let notes = self.footnotes(|mark, note| format!(" <sup>{mark}</sup> {}.", markdown_text(note)));
+        let _ = write!(out, "\n{caption}{notes}{}\n", self.whys(markdown_text));
         out
     }
 
@@ -48,7 +50,8 @@ impl Table {
         let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
         let mut out = String::from("\\begin{table}\n  \\centering\n");
         let marks = ("\\textbf{bold}", "\\underline{underlined}");
-        let caption = self.caption("\\%", "$\\pm$", marks, "$\\dagger$") + &self.whys(latex_text);
+        let notes = self.footnotes(|mark, note| format!(" $^{{{mark}}}$ {}.", latex_text(note)));
+        let caption = self.caption("\\%", "$\\pm$", marks, "$\\dagger$") + &notes + &self.whys(latex_text);
         let title = if self.title.is_empty() { String::new() } else { format!("{}. ", latex_text(&self.title)) };
         let _ = writeln!(out, "  \\caption{{{title}{caption}}}");
         let _ = write!(out, "  \\begin{{tabular}}{{l{}}}\n    \\toprule\n", "r".repeat(self.columns.len()));
@@ -69,7 +72,8 @@ impl Table {
                         Some(Rank::Second) => format!("\\underline{{{shown}}}"),
                         None => shown,
                     };
-                    marked + &self.beside(cell, " $\\pm$ ", "$-$", "$^\\dagger$", latex_text)
+                    let notes = self.marks(cell).map_or(String::new(), |marks| format!("$^{{{marks}}}$"));
+                    marked + &self.beside(cell, " $\\pm$ ", "$-$", "$^\\dagger$", latex_text) + &notes
                 }
             });
             out += &line([latex_text(label)].into_iter().chain(cells).collect());
@@ -96,7 +100,7 @@ impl Table {
                 None => "",
             };
             let own = [cell.mean.to_string(), plain(cell.std), cell.n.to_string(), rank.to_owned()];
-            line((cell.row, cell.column), own, cell.reference.as_ref(), "")
+            line((cell.row, cell.column), own, cell.reference.as_ref(), &cell.notes.join("; "))
         });
         let absent = self.absent.iter().map(|absent| {
             let own = ["", "", "0", ""].map(str::to_owned);
@@ -110,6 +114,11 @@ impl Table {
         String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 
+    /// A value as tables show it.
+    pub fn number(scale: Scale, digits: usize, value: f64) -> String {
+        format!("{:.digits$}", if scale.percent { value * 100.0 } else { value })
+    }
+
     /// Returns everything there is to know about the table.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
@@ -118,16 +127,16 @@ impl Table {
     }
 
     fn shown(&self, cell: &Cell, between: &str) -> String {
-        let mean = number(self.scale(), self.digits, cell.mean);
+        let mean = Self::number(self.scale(), self.digits, cell.mean);
         match cell.std {
-            Some(std) => format!("{mean}{between}{}", number(self.scale(), self.digits, std)),
+            Some(std) => format!("{mean}{between}{}", Self::number(self.scale(), self.digits, std)),
             None => mean,
         }
     }
 
     /// A value published elsewhere, as it was printed.
     fn printed(&self, reference: &Reference, between: &str, escape: fn(&str) -> String) -> String {
-        let show = |x: f64| number(self.scale(), self.digits, x);
+        let show = |x: f64| Self::number(self.scale(), self.digits, x);
         let note = escape(&reference.note);
         match (reference.mean, reference.std) {
             (Some(mean), Some(std)) => format!("{}{note}{between}{}", show(mean), show(std)),
@@ -141,7 +150,7 @@ impl Table {
         let Some(reference) = &cell.reference else { return String::new() };
         let printed = self.printed(reference, between, escape);
         let Some(mean) = reference.mean else { return format!(" ({printed})") };
-        let difference = number(self.scale(), self.digits, cell.mean - mean);
+        let difference = Self::number(self.scale(), self.digits, cell.mean - mean);
         let signed = match difference.strip_prefix('-') {
             Some(size) if size.bytes().any(|b| (b'1'..=b'9').contains(&b)) => format!("{minus}{size}"),
             Some(size) => format!("+{size}"),
@@ -158,6 +167,30 @@ impl Table {
             Some(reference) => format!("absent ({})", self.printed(reference, between, escape)),
             None => "absent".to_owned(),
         }
+    }
+
+    /// The notes of all cells, each once; a note's mark is its place, from 1.
+    fn notes(&self) -> Vec<&str> {
+        let mut notes: Vec<&str> = Vec::new();
+        for note in self.cells.iter().flat_map(|cell| &cell.notes) {
+            if !notes.contains(&note.as_str()) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
+    /// The marks of a cell's notes, if it has any.
+    fn marks(&self, cell: &Cell) -> Option<String> {
+        let all = self.notes();
+        let mark = |note: &String| all.iter().position(|n| n == note).map(|at| (at + 1).to_string());
+        let marks: Vec<String> = cell.notes.iter().filter_map(mark).collect();
+        (!marks.is_empty()).then(|| marks.join(","))
+    }
+
+    /// Every note with its mark.
+    fn footnotes(&self, show: impl Fn(usize, &str) -> String) -> String {
+        (1..).zip(self.notes()).map(|(mark, note)| show(mark, note)).collect()
     }
 
     /// Why cells are absent, each reason once.
@@ -184,7 +217,7 @@ impl Table {
         };
         let metric = format!("{} {}", self.metric.part_name(), self.metric.score);
         let mut text =
-            format!("{metric}{unit}: mean {plus_minus} {spread} standard deviation over splits, {n} a cell.");
+            format!("{metric}{unit}: mean {plus_minus} {spread} standard deviation over splits, {n} per cell.");
         text[..1].make_ascii_uppercase();
         if self.cells.iter().any(|c| c.rank.is_some()) {
             let better = if self.scale().larger_is_better { "larger" } else { "smaller" };
@@ -203,11 +236,6 @@ impl Table {
         }
         text
     }
-}
-
-/// A value as tables show it.
-pub(super) fn number(scale: Scale, digits: usize, value: f64) -> String {
-    format!("{:.digits$}", if scale.percent { value * 100.0 } else { value })
 }
 
 /// One line of text, none of whose characters becomes markup.
@@ -274,7 +302,7 @@ mod tests {
 | 50 % &amp; more | **75.0 ± 1.2** | – |
 | say \"hi\", you | 25.0 ± 1.2 | – |
 
-Test accuracy in %: mean ± population (n) standard deviation over splits, n = 2 a cell. Best in a column **bold**, \
+Test accuracy in %: mean ± population (n) standard deviation over splits, n = 2 per cell. Best in a column **bold**, \
 second best <ins>underlined</ins> (larger is better).
 ";
         assert_eq!(table.markdown(), expected);

@@ -9,7 +9,7 @@ use crate::contract::{Artifact, ArtifactError, Kind};
 use crate::kinds::files::{TensorFile, TensorsRead, read_json, write_frame, write_json};
 
 /// One epoch of one split, evaluated after its update.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Epoch {
     /// Loss of the training pass, dropout and penalties included.
     pub train_loss: f64,
@@ -17,6 +17,8 @@ pub struct Epoch {
     pub val_loss: f64,
     /// Accuracy on the validation nodes.
     pub val_accuracy: f64,
+    /// The metrics of [`Trained::watched`].
+    pub further: Vec<f64>,
 }
 
 /// A named tensor: shape and row-major values.
@@ -46,6 +48,8 @@ pub struct Trained {
     pub classes: usize,
     /// One result per split.
     pub splits: Vec<TrainedSplit>,
+    /// Validation metrics in the history besides loss and accuracy. Written for people; not read back.
+    pub watched: Vec<String>,
 }
 
 impl Trained {
@@ -53,13 +57,17 @@ impl Trained {
         let rows = || {
             self.splits.iter().zip(0u32..).flat_map(|(s, i)| s.history.iter().zip(0u32..).map(move |(h, e)| (i, e, h)))
         };
-        DataFrame::new_infer_height(vec![
+        let mut columns = vec![
             Column::new("split".into(), rows().map(|r| r.0).collect::<Vec<_>>()),
             Column::new("epoch".into(), rows().map(|r| r.1).collect::<Vec<_>>()),
             Column::new("train-loss".into(), rows().map(|r| r.2.train_loss).collect::<Vec<_>>()),
             Column::new("val-loss".into(), rows().map(|r| r.2.val_loss).collect::<Vec<_>>()),
             Column::new("val-accuracy".into(), rows().map(|r| r.2.val_accuracy).collect::<Vec<_>>()),
-        ])
+        ];
+        columns.extend(self.watched.iter().enumerate().map(|(at, name)| {
+            Column::new(name.as_str().into(), rows().map(|r| r.2.further.get(at).copied()).collect::<Vec<_>>())
+        }));
+        DataFrame::new_infer_height(columns)
     }
 }
 
@@ -118,7 +126,7 @@ impl Artifact for Trained {
                 history: Vec::new(),
             });
         }
-        Ok(Self { nodes: facts.nodes, classes: facts.classes, splits })
+        Ok(Self { nodes: facts.nodes, classes: facts.classes, splits, watched: Vec::new() })
     }
 }
 

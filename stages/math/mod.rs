@@ -12,6 +12,7 @@ pub mod kernels;
 pub mod pca;
 pub mod python_random;
 pub mod random;
+pub mod ranking;
 pub mod real;
 pub mod sparse_product;
 pub mod stats;

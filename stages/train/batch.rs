@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use candle_core::{DType, Result as TensorResult, Tensor};
 
-use super::{Run, Select};
+use super::Run;
 use crate::contract::StageError;
-use crate::kinds::{Epoch, Part, TrainedSplit};
+use crate::kinds::{Epoch, Part, ScoreDef, TrainedSplit, Undefined, ValMetric};
 use crate::models::ops::{AsTensor, Gradients, Score, Sides, Tape, Targets, score_pass};
 use crate::models::{BatchStreams, Input, Model, Named, Output, Weights};
 use crate::optim::{Adam, Settings, StepDecay, WindowedStop};
@@ -42,8 +42,8 @@ struct Lane {
     split: usize,
     stop: WindowedStop,
     history: Vec<Epoch>,
-    /// The epoch that is kept, and its scores.
-    kept: Option<(usize, Epoch)>,
+    /// The epoch that is kept, and what it is worth.
+    kept: Option<(usize, f64)>,
     /// Loss of the last training pass, whose evaluation is still to come.
     train_loss: f64,
     ends: Option<End>,
@@ -71,6 +71,7 @@ impl<'r> Batch<'r> {
         let hidden = run.model.row.hidden.iter().filter(|_| run.params.keep_hidden).map(|name| (*name, None)).collect();
         let labels: Arc<[u32]> = run.labels.into();
         let targets = |part| Targets::new(labels.clone(), splits.iter().map(|s| run.splits.nodes(*s, part)).collect());
+        let further: Arc<[&'static ScoreDef]> = run.watched.further.as_slice().into();
         let lane = |split: &usize| Lane {
             split: *split,
             stop: WindowedStop::new(run.params.window),
@@ -88,7 +89,7 @@ impl<'r> Batch<'r> {
             logits: None,
             hidden,
             train: targets(Part::Train),
-            val: targets(Part::Val),
+            val: targets(Part::Val).scored_by(further),
         })
     }
 
@@ -151,10 +152,20 @@ impl<'r> Batch<'r> {
             if lane.ends.is_some() {
                 continue;
             }
-            let now = Epoch { train_loss: lane.train_loss, val_loss: score.loss, val_accuracy: score.accuracy };
+            let further = match lane.further(self.run, &score.further) {
+                Ok(further) => further,
+                Err(error) => {
+                    lane.fails(self.run, error);
+                    continue;
+                }
+            };
+            let now =
+                Epoch { train_loss: lane.train_loss, val_loss: score.loss, val_accuracy: score.accuracy, further };
+            let (worth, stop) = (self.run.watched.select.worth(&now), self.run.watched.stop.worth(&now));
             lane.history.push(now);
-            if lane.kept.as_ref().is_none_or(|(_, best)| self.run.params.select.prefers(&now, best)) {
-                lane.kept = Some((epoch, now));
+            // Strict, so the first of equally good epochs stays.
+            if lane.kept.is_none_or(|(_, best)| worth > best) {
+                lane.kept = Some((epoch, worth));
                 keep_lane(&mut self.logits, logits, i)?;
                 for weight in &mut self.weights {
                     keep_lane(&mut weight.kept, &weight.named.param.tensor().detach(), i)?;
@@ -165,7 +176,7 @@ impl<'r> Batch<'r> {
                     }
                 }
             }
-            if lane.stop.observe(score.loss) {
+            if lane.stop.observe(-stop) {
                 lane.ends = Some(End::Stopped);
             }
         }
@@ -245,6 +256,25 @@ impl Lane {
         self.must_be_finite(run, loss, "training", epoch);
     }
 
+    /// Returns the metrics that decide, which must be defined.
+    fn further(&self, run: &Run, scores: &[Result<f64, Undefined>]) -> Result<Vec<f64>, StageError> {
+        let value = |(row, score): (&&ScoreDef, &Result<f64, Undefined>)| {
+            score.clone().map_err(|why| {
+                let metric = ValMetric::of(row.variant.name);
+                StageError::unusable(
+                    format!("`{metric}` of split `{}` is undefined: {why}", self.split),
+                    "choose epochs by another metric, or give every class validation nodes",
+                )
+            })
+        };
+        run.watched.further.iter().zip(scores).map(value).collect()
+    }
+
+    fn fails(&mut self, run: &Run, error: StageError) {
+        run.first_failed.fetch_min(self.split, Ordering::Relaxed);
+        self.ends = Some(End::Failed(error));
+    }
+
     /// A loss that is not finite ends this split, and all after it: the failure that is reported is that of the first
     /// split that fails, whichever splits ride together.
     fn must_be_finite(&mut self, run: &Run, loss: f64, which: &str, epoch: usize) {
@@ -252,11 +282,11 @@ impl Lane {
             return;
         }
         if !loss.is_finite() {
-            run.first_failed.fetch_min(self.split, Ordering::Relaxed);
-            self.ends = Some(End::Failed(StageError::numeric(
+            let error = StageError::numeric(
                 format!("the {which} loss of split `{}` is `{loss}` in epoch `{epoch}`", self.split),
                 "the weights have diverged: lower `lr`, or check the features for huge values",
-            )));
+            );
+            self.fails(run, error);
         } else if run.first_failed.load(Ordering::Relaxed) < self.split {
             self.ends = Some(End::Unwanted);
         }
@@ -297,14 +327,4 @@ fn result(
         hidden: hidden.collect::<Result<_, StageError>>()?,
         history: std::mem::take(&mut lane.history),
     })
-}
-
-impl Select {
-    /// Strict, so the first of equally good epochs stays.
-    fn prefers(self, now: &Epoch, best: &Epoch) -> bool {
-        match self {
-            Self::ValAccuracy => now.val_accuracy > best.val_accuracy,
-            Self::ValLoss => now.val_loss < best.val_loss,
-        }
-    }
 }

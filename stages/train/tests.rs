@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::{Artifact, InputDir, Row, StageDef};
-use crate::kinds::{Epoch, Features, Matrix, Nodes, Operator, Spectrum};
+use crate::kinds::{Epoch, Features, Matrix, Nodes, Operator, SCORES, Spectrum};
 use crate::math::random::Stream;
 use crate::models::ops::Targets;
 use crate::models::{MODELS, testing};
@@ -55,7 +55,8 @@ fn train_on(
     threads: usize,
 ) -> Result<Trained, StageError> {
     let cancel = AtomicBool::new(false);
-    let job = Job { threads, chosen: chosen(&params.model, variant), ..Job::alone(&cancel) };
+    let used: Vec<&'static dyn Row> = SCORES.iter().map(|row| row as &dyn Row).collect();
+    let job = Job { threads, chosen: chosen(&params.model, variant), used: &used, ..Job::alone(&cancel) };
     testing::with_threads(threads, || train(params, parts(graph), splits, &job))
 }
 
@@ -102,7 +103,7 @@ fn noisy(opposite: bool, loops: bool) -> (Graph, Splits) {
 fn graphs_help_the_models_that_see_them() {
     let accuracy_of = |model: &str, variant: &Value, opposite: bool| {
         let (graph, splits) = noisy(opposite, model != "bernnet");
-        let params = Params { epochs: 200, select: Select::ValLoss, ..params(model) };
+        let params = Params { epochs: 200, select: ValMetric::of("loss"), ..params(model) };
         let trained = train_on(&graph, &params, variant, &splits, 1).unwrap();
         let history = &trained.splits[0].history;
         let best = trained.splits[0].best_epoch;
@@ -215,7 +216,7 @@ fn threads_change_no_byte_of_training_on_sparse_features() {
 
 #[test]
 fn seeds_and_splits_have_streams_of_their_own() {
-    let first = |p: &Params, count, split: usize| run(p, json!({}), count).splits.swap_remove(split).history[0];
+    let first = |p: &Params, count, split: usize| run(p, json!({}), count).splits.swap_remove(split).history[0].clone();
     let base = first(&params("mlp"), 1, 0);
     assert_ne!(base, first(&Params { seed: 1, ..params("mlp") }, 1, 0));
     // Split 7 has the same nodes as split 0 here, so only the streams differ.
@@ -225,11 +226,16 @@ fn seeds_and_splits_have_streams_of_their_own() {
 
 #[test]
 fn the_first_best_epoch_is_kept_with_its_weights_and_logits() {
-    for select in [Select::ValAccuracy, Select::ValLoss] {
-        let params = Params { select, ..params("gpr-gnn") };
+    let values: [(&str, fn(&Epoch) -> f64); 4] = [
+        ("accuracy", |e| e.val_accuracy),
+        ("loss", |e| -e.val_loss),
+        ("macro-f1", |e| e.further[0]),
+        ("calibration-error", |e| -e.further[0]),
+    ];
+    for (select, value) in values {
+        let params = Params { select: ValMetric::of(select), ..params("gpr-gnn") };
         let trained = run(&params, json!({"order": 2}), 3);
         for split in &trained.splits {
-            let value = |e: &Epoch| if select == Select::ValLoss { -e.val_loss } else { e.val_accuracy };
             let best = split.history.iter().map(value).fold(f64::MIN, f64::max);
             assert_eq!(split.history.iter().position(|e| value(e) == best), Some(split.best_epoch));
         }
@@ -238,6 +244,50 @@ fn the_first_best_epoch_is_kept_with_its_weights_and_logits() {
         let again = run(&shorter, json!({"order": 2}), 1);
         assert_eq!(again.splits[0].weights, trained.splits[0].weights);
         assert_eq!(again.splits[0].logits, trained.splits[0].logits);
+    }
+}
+
+#[test]
+fn the_window_watches_the_metric_it_is_given() {
+    let written =
+        |stop_on: &str| Params { epochs: 300, window: 5, lr: 0.5, stop_on: ValMetric::of(stop_on), ..params("mlp") };
+    let errors = |params: &Params| -> Vec<f64> {
+        run(params, json!({}), 1).splits[0].history.iter().map(|e| *e.further.first().unwrap_or(&e.val_loss)).collect()
+    };
+    let (by_loss, by_error) = (errors(&written("loss")), errors(&written("calibration-error")));
+    assert_ne!(by_loss.len(), by_error.len());
+    let worse = |e: usize| by_error[e] > by_error[e - 5..e].iter().sum::<f64>() / 5.0;
+    assert!(worse(by_error.len() - 1) && (6..by_error.len() - 1).all(|e| !worse(e)));
+}
+
+#[test]
+fn a_metric_that_validation_nodes_do_not_define_is_an_error_and_no_number() {
+    // Four validation nodes of one class.
+    let (operator, mut nodes, spectrum) = testing::artifacts();
+    let splits = splits(1);
+    splits.nodes(0, Part::Val).iter().for_each(|node| nodes.labels[*node as usize] = 1);
+    let params = Params { select: ValMetric::of("roc-auc"), ..params("mlp") };
+    let error = train_on(&(operator, nodes, spectrum), &params, &json!({}), &splits, 1).unwrap_err();
+    assert_eq!(error.to_string(), "`val-roc-auc` of split `0` is undefined: no node is of class 0");
+}
+
+#[test]
+fn only_the_metrics_that_decide_are_used_and_only_when_they_are_not_the_default_in_the_key() {
+    let stage = StageDef::of::<Train>();
+    let checked = |written: Value| stage.check(&crate::built_in(), written.as_object().unwrap());
+    let used = |written: Value| -> Vec<&str> {
+        checked(written).unwrap().used().iter().map(|row| row.variant().name).collect()
+    };
+    assert_eq!(used(json!({"model": "mlp"})), ["accuracy"]);
+    assert_eq!(
+        used(json!({"model": "mlp", "select": "val-roc-auc", "stop-on": "val-macro-f1"})),
+        ["macro-f1", "roc-auc"]
+    );
+    assert!(checked(json!({"model": "mlp", "stop-on": "val-loss"})).unwrap().all().get("stop-on").is_none());
+    for (param, metric) in [("select", "test-accuracy"), ("stop-on", "test-loss"), ("select", "train-accuracy")] {
+        let problems = checked(json!({"model": "mlp", param: metric})).err().unwrap();
+        assert_eq!(problems[0].param, param);
+        assert!(problems[0].message.contains("val-accuracy"), "{}", problems[0].message);
     }
 }
 

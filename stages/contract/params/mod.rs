@@ -118,7 +118,7 @@ pub struct Checked {
     own: Value,
     /// The row of the stage's choice, and its parameters.
     chosen: Option<(&'static dyn Row, Value)>,
-    /// The rows that the stage uses all of.
+    /// The rows that the stage uses.
     used: Vec<&'static dyn Row>,
     all: Map<String, Value>,
     files: Vec<String>,
@@ -133,7 +133,12 @@ impl Checked {
     pub fn variant(&self) -> Option<&'static Variant> {
         self.chosen.as_ref().map(|(row, _)| row.variant())
     }
-    /// Returns the rows that the stage uses all of.
+    /// Keeps those of the used rows that the stage's own parameters name.
+    pub(super) fn use_named(&mut self, named: fn(&Value) -> Vec<String>) {
+        let names = named(&self.own);
+        self.used.retain(|row| names.iter().any(|name| name == row.variant().name));
+    }
+    /// Returns the rows that the stage uses.
     pub fn used(&self) -> &[&'static dyn Row] {
         &self.used
     }

@@ -307,14 +307,16 @@ pub fn score_pass(
     }
     let numbers = Tensor::cat(&numbers, 0)?.to_vec1::<f32>()?;
     let mut numbers = numbers.into_iter().map(f64::from);
-    let scores = val.filter(|_| logits.eval().is_some()).map(|val| {
+    let scores = val.zip(logits.eval()).map(|(val, logits)| {
+        let mut further = val.further_on_gpu(logits)?.into_iter();
         let score = |nodes: &Vec<u32>| {
             let count = nodes.len().max(1) as f64;
             let mut mean = || numbers.next().unwrap_or(f64::NAN) / count;
-            Score { loss: mean(), accuracy: mean() }
+            Score { loss: mean(), accuracy: mean(), further: further.next().unwrap_or_default() }
         };
-        val.lanes().iter().map(score).collect()
+        Ok::<_, candle_core::Error>(val.lanes().iter().map(score).collect())
     });
+    let scores = scores.transpose()?;
     let mut losses: Vec<f64> = numbers.by_ref().take(train.map_or(0, |train| train.lanes().len())).collect();
     losses.iter_mut().zip(numbers).for_each(|(loss, term)| *loss += term);
     Ok(PassScores { train: gradient.map(|gradient| (losses, gradient)), val: scores })

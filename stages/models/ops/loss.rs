@@ -10,6 +10,8 @@ use candle_core::{DType, Result, Tensor, bail};
 use rayon::prelude::*;
 
 use super::sided::Sided;
+use crate::kinds::{Predicted, ScoreDef, Undefined};
+use crate::math::real::Real;
 use crate::math::stats;
 use crate::tensor::slices::{self, Element, by_float};
 
@@ -19,17 +21,21 @@ pub struct Targets {
     labels: Arc<[u32]>,
     /// Nodes of every lane.
     lanes: Arc<Vec<Vec<u32>>>,
+    /// Scores besides loss and accuracy.
+    further: Arc<[&'static ScoreDef]>,
     #[cfg(feature = "cuda")]
     uploaded: Arc<std::sync::OnceLock<crate::tensor::cuda::Judged>>,
 }
 
 /// Mean cross-entropy and accuracy of one lane; of equal logits the lowest class is the prediction.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Score {
     /// Mean cross-entropy.
     pub loss: f64,
     /// Share of right predictions.
     pub accuracy: f64,
+    /// The scores that were asked for besides.
+    pub further: Vec<std::result::Result<f64, Undefined>>,
 }
 
 /// What a pass tells of every lane.
@@ -69,15 +75,33 @@ impl Targets {
         Self {
             labels,
             lanes: Arc::new(lanes),
+            further: Arc::default(),
             #[cfg(feature = "cuda")]
             uploaded: Arc::default(),
         }
+    }
+
+    /// Asks for scores besides loss and accuracy.
+    #[must_use]
+    pub fn scored_by(self, further: Arc<[&'static ScoreDef]>) -> Self {
+        Self { further, ..self }
     }
 
     /// Returns the nodes of every lane.
     #[cfg(feature = "cuda")]
     pub(super) fn lanes(&self) -> &[Vec<u32>] {
         &self.lanes
+    }
+
+    /// Returns the scores that were asked for besides, of logits on a GPU: rankings are made on the CPU, whose sorting takes
+    /// less time than a pass.
+    #[cfg(feature = "cuda")]
+    pub(super) fn further_on_gpu(&self, logits: &Tensor) -> Result<Vec<Vec<std::result::Result<f64, Undefined>>>> {
+        if self.further.is_empty() {
+            return Ok(Vec::new());
+        }
+        let scores = self.scores(&logits.to_device(&candle_core::Device::Cpu)?)?;
+        Ok(scores.into_iter().map(|score| score.further).collect())
     }
 
     /// Returns the same on the GPU of some logits.
@@ -97,7 +121,7 @@ impl Targets {
     #[must_use]
     pub fn select(&self, lanes: &[usize]) -> Self {
         let kept = lanes.iter().filter_map(|lane| self.lanes.get(*lane).cloned()).collect();
-        Self::new(self.labels.clone(), kept)
+        Self::new(self.labels.clone(), kept).scored_by(self.further.clone())
     }
 
     /// Returns the loss of every lane, and the gradient of their sum.
@@ -139,14 +163,42 @@ impl Targets {
 
     fn score<T: Element>(&self, logits: &[T], classes: usize, nodes: &[u32]) -> Score {
         let (mut loss, mut right) = (0.0, 0usize);
+        // The loss needs the exponentials that probabilities are made of.
+        let wanted = if self.further.is_empty() { 0 } else { nodes.len() * classes };
+        let mut shares = vec![0.0; wanted];
+        let mut shares_of = shares.chunks_exact_mut(classes.max(1));
         for &node in nodes {
             let node = node as usize;
             let (row, label) = (&logits[node * classes..(node + 1) * classes], self.labels[node] as usize);
             right += usize::from(stats::argmax(row) == label);
-            loss += stats::cross_entropy(row, label).unwrap_or(f64::NAN);
+            let of_node = match shares_of.next() {
+                Some(shares) => stats::cross_entropy_and_shares(row, label, shares),
+                None => stats::cross_entropy(row, label),
+            };
+            loss += of_node.unwrap_or(f64::NAN);
         }
         let count = nodes.len().max(1) as f64;
-        Score { loss: loss / count, accuracy: right as f64 / count }
+        let further = self.further(logits, classes, nodes, shares);
+        Score { loss: loss / count, accuracy: right as f64 / count, further }
+    }
+
+    /// Returns the scores of one lane that were asked for besides loss and accuracy.
+    fn further<T: Element>(
+        &self,
+        logits: &[T],
+        classes: usize,
+        nodes: &[u32],
+        shares: Vec<f64>,
+    ) -> Vec<std::result::Result<f64, Undefined>> {
+        if self.further.is_empty() {
+            return Vec::new();
+        }
+        let rows = nodes.iter().flat_map(|node| &logits[*node as usize * classes..(*node as usize + 1) * classes]);
+        let rows: Vec<f32> = rows.map(|z| <f32 as Real>::narrow(z.widen())).collect();
+        let truth = nodes.iter().map(|node| self.labels[*node as usize] as usize);
+        let part = Predicted::new(rows.chunks_exact(classes.max(1)).zip(truth).collect(), classes);
+        let part = part.with_probabilities(shares);
+        self.further.iter().map(|row| row.score(&part)).collect()
     }
 
     /// Writes the gradient of one lane's loss and returns the loss.

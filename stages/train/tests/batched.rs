@@ -10,7 +10,15 @@ const SPLITS: usize = 5;
 
 /// Steps so large that the validation loss soon rises, in every split at another time.
 fn restless(model: &str, epochs: usize) -> Params {
-    Params { epochs, lr: 0.03, lr_decay_every: 4, lr_decay: 0.9, window: 4, select: Select::ValLoss, ..params(model) }
+    Params {
+        epochs,
+        lr: 0.03,
+        lr_decay_every: 4,
+        lr_decay: 0.9,
+        window: 4,
+        select: ValMetric::of("loss"),
+        ..params(model)
+    }
 }
 
 /// The graph of the tests as a model wants it, with dense and with sparse features, which say something about the labels.

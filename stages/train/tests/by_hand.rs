@@ -85,7 +85,7 @@ pub(super) fn by_plain_loop(
     splits: &Splits,
     split: usize,
 ) -> TrainedSplit {
-    assert_eq!(p.select, Select::ValLoss);
+    assert_eq!(p.select, ValMetric::of("loss"));
     let (train, val) = (splits.nodes(split, Part::Train), splits.nodes(split, Part::Val));
     let mut built = build_by_name(&p.model, variant, view, vec![Streams::new(p.seed, split)]);
     let zero = |values: Vec<f32>| Stepped { m: vec![0.0; values.len()], v: vec![0.0; values.len()], values, t: 0 };
@@ -116,7 +116,7 @@ pub(super) fn by_plain_loop(
         let val_loss = loss(&logits, view.classes, labels, &val).0;
         let best = history.iter().map(|e| e.val_loss).fold(f64::INFINITY, f64::min);
         let val_accuracy = share_right(&logits, view.classes, labels, &val);
-        history.push(Epoch { train_loss, val_loss, val_accuracy });
+        history.push(Epoch { train_loss, val_loss, val_accuracy, further: vec![] });
         if val_loss < best {
             kept = Some((epoch, logits, weights.iter().map(|w| w.values.clone()).collect()));
         }

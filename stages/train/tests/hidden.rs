@@ -7,7 +7,7 @@ use crate::models::tests::seams::ROW;
 use crate::models::{Model, Weights};
 
 fn keeping(model: &str) -> Params {
-    Params { keep_hidden: true, select: Select::ValLoss, ..params(model) }
+    Params { keep_hidden: true, select: ValMetric::of("loss"), ..params(model) }
 }
 
 #[test]
