@@ -5,7 +5,9 @@
 
 use crate::contract::params::NoParams;
 use crate::contract::{Artifact, Job, Slot, Stage, StageError, Uses};
-use crate::kinds::{Metrics, Nodes, Part, PartScore, Predicted, ScoreDef, SplitScores, Splits, Trained, TrainedSplit};
+use crate::kinds::{
+    Metrics, Nodes, Part, PartScore, Predicted, ScoreDef, SplitScores, Splits, Trained, TrainedSplit, suspicions,
+};
 
 /// The stage.
 pub struct Evaluate;
@@ -23,7 +25,9 @@ impl Stage for Evaluate {
     fn run(_: &NoParams, job: &Job) -> Result<Metrics, StageError> {
         job.check_cancelled()?;
         let (trained, nodes): (Trained, Nodes) = (job.input("trained")?, job.input("nodes")?);
-        evaluate(&job.used(), &trained, &nodes.labels, nodes.classes, &job.input("splits")?)
+        let metrics = evaluate(&job.used(), &trained, &nodes.labels, nodes.classes, &job.input("splits")?)?;
+        suspicions(&metrics.splits.iter().collect::<Vec<_>>()).iter().for_each(|what| job.warn(what));
+        Ok(metrics)
     }
 }
 

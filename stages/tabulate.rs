@@ -19,7 +19,7 @@ use crate::contract::params::{self, FilePath, Problem};
 use crate::contract::{Artifact, Job, Slot, Stage, StageError, Uses};
 use crate::kinds::{
     Absent, Candidate, Cell, Metric, Metrics, Picked, Reference, ScoreDef, SplitScores, Spread, Table, Undefined,
-    ValMetric,
+    ValMetric, in_splits, suspicions,
 };
 use crate::math::stats::{self, Divisor};
 
@@ -366,23 +366,12 @@ impl<'r> Pool<'r> {
 
     /// What a reader of the number must know.
     fn notes(&self, params: &Params, mean: f64, scores: Scores) -> Vec<String> {
-        let all = self.splits.len();
-        let in_splits = |count: usize| match count {
-            1 if all == 1 => "the only split".to_owned(),
-            _ if count == all => format!("all {all} splits"),
-            _ => format!("{count} of {all} splits"),
-        };
-        let mut notes = Vec::new();
-        let one_class = self.splits.iter().filter(|split| split.predicts_one_class()).count();
-        if one_class > 0 {
-            notes.push(format!("predicts one class only in {}", in_splits(one_class)));
-        }
-        let first = self.splits.iter().filter(|split| split.best_epoch == 0).count();
-        if first > 0 {
-            notes.push(format!("keeps the first epoch in {}", in_splits(first)));
-        }
+        let mut notes = suspicions(&self.splits);
         if let Some(why) = self.undefined.first() {
-            notes.push(format!("undefined in {}, which do not count: {why}", in_splits(self.undefined.len())));
+            notes.push(format!(
+                "undefined in {}, which do not count: {why}",
+                in_splits(self.undefined.len(), self.splits.len())
+            ));
         }
         let constant: Option<Vec<f64>> = self.splits.iter().map(|split| split.constant_accuracy()).collect();
         if params.metric == Metric::default()

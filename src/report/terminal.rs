@@ -91,6 +91,7 @@ const RUNNING: Word = Word("Running", "36");
 const WAITING: Word = Word("Waiting", "33");
 const FAILED: Word = Word("Failed", "31");
 const SKIPPED: Word = Word("Not started", "33");
+const WARNED: Word = Word("Warning", "33");
 const DAMAGED: Word = Word("Damaged", "33");
 const INTERRUPTED: Word = Word("Interrupted", "33");
 const SUMMARY: Word = Word("Summary", "1");
@@ -228,6 +229,10 @@ impl Terminal {
             }
             Event::NodeSkipped { node, key, because } if self.style.verbose => {
                 let line = self.line(SKIPPED, None, node, *key, &format!("needs {because}, which failed"));
+                self.print(inner, &line);
+            }
+            Event::NodeWarned { node, key, message } => {
+                let line = self.line(WARNED, None, node, *key, message);
                 self.print(inner, &line);
             }
             Event::NodeSkipped { because, .. } => *inner.skipped.entry(because.clone()).or_default() += 1,

@@ -56,6 +56,15 @@ pub enum Event {
         /// How far.
         progress: Progress,
     },
+    /// A node has something to say about its result.
+    NodeWarned {
+        /// The node.
+        node: NodeName,
+        /// Its key.
+        key: ArtifactKey,
+        /// What.
+        message: String,
+    },
     /// Another process is computing a node.
     NodeWaiting {
         /// The node.

@@ -240,6 +240,11 @@ impl ProgressSink for Forward<'_> {
         self.sink.event(&Event::NodeProgress { node, key, progress: progress.clone() });
     }
 
+    fn warning(&self, message: &str) {
+        let (node, key) = label(self.node);
+        self.sink.event(&Event::NodeWarned { node, key, message: message.to_owned() });
+    }
+
     fn measured(&self, name: &'static str, value: f64) {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), value);
     }

@@ -106,6 +106,11 @@ impl<'a> Job<'a> {
         self.progress.measured(name, value);
     }
 
+    /// Tells people about something in the result that is probably not what they want. The result says it as well.
+    pub fn warn(&self, message: &str) {
+        self.progress.warning(message);
+    }
+
     /// Returns an error if the run was interrupted; long loops call this once per step.
     ///
     /// # Errors
@@ -148,6 +153,8 @@ pub trait ProgressSink: Sync {
     fn progress(&self, progress: &Progress);
     /// Takes a fact about the computation, see [`Job::measured`].
     fn measured(&self, _name: &'static str, _value: f64) {}
+    /// Takes a warning, see [`Job::warn`].
+    fn warning(&self, _message: &str) {}
 }
 
 /// A progress sink that drops everything.

@@ -102,6 +102,24 @@ impl SplitScores {
     }
 }
 
+/// Says what is wrong with trained splits that have learned nothing: one sentence each.
+pub fn suspicions(splits: &[&SplitScores]) -> Vec<String> {
+    let one_class = splits.iter().filter(|split| split.predicts_one_class()).count();
+    let first = splits.iter().filter(|split| split.best_epoch == 0).count();
+    let found = [(one_class, "predicts one class only"), (first, "keeps the first epoch")];
+    let found = found.iter().filter(|(count, _)| *count > 0);
+    found.map(|(count, what)| format!("{what} in {}", in_splits(*count, splits.len()))).collect()
+}
+
+/// Says in how many splits of all something is so.
+pub fn in_splits(count: usize, all: usize) -> String {
+    match count {
+        1 if all == 1 => "the only split".to_owned(),
+        _ if count == all => format!("all {all} splits"),
+        _ => format!("{count} of {all} splits"),
+    }
+}
+
 /// Scores of one configuration, one entry per split.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {

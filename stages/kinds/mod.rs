@@ -21,7 +21,7 @@ pub use features::{Features, Matrix};
 pub use graph::{Counts, Graph, Names};
 pub use mapped::Vectors;
 pub use metric::{Metric, ValMetric};
-pub use metrics::{Metrics, PartScore, SplitScores};
+pub use metrics::{Metrics, PartScore, SplitScores, in_splits, suspicions};
 pub use nodes::Nodes;
 pub use operator::Operator;
 pub use score::{Predicted, SCORES, Scale, Score, ScoreDef, Undefined};

@@ -38,7 +38,7 @@ fn a_graph_of_ones_own_goes_from_two_files_to_a_table() {
     let project = Project::new().file("mine.yaml", &pipeline).file("people.csv", &people).file("links.csv", &links);
     let run = project.run(&["run", "mine.yaml", "--set", "train.epochs=30"]).exit(0);
     let run = run.prints("| model / dataset | mine |").prints("| mlp | ").prints("| pp-gnn | ");
-    assert!(run.stdout.contains("n = 10 a cell"), "{}", run.stdout);
+    assert!(run.stdout.contains("n = 10 per cell"), "{}", run.stdout);
     let described = project.run(&["data", "describe", "mine", "--in", "mine.yaml"]).exit(0);
     described.prints("nodes                  60").prints("worst overlap").prints("; threads ");
     let described = project.run(&["data", "describe", "mine", "--in", "mine.yaml", "--json"]).exit(0).json();

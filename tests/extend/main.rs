@@ -14,7 +14,7 @@ use ppgnn::stages::candle_core::Result;
 use ppgnn::stages::contract::params::Params;
 use ppgnn::stages::contract::{Artifact, ArtifactError, Crate, Job, Kind, Refused, Slot, Stage, StageError};
 use ppgnn::stages::formats::Format;
-use ppgnn::stages::kinds::{Features, Graph, Matrix, Predicted, Score};
+use ppgnn::stages::kinds::{Features, Graph, Matrix, Predicted, Score, Undefined};
 use ppgnn::stages::models::blocks::{Linear, Names};
 use ppgnn::stages::models::{self, Build, GraphView, Input, Model, Pass, Weights};
 use schemars::JsonSchema;
@@ -179,10 +179,10 @@ impl Score for Skew {
     const CRATE: Crate = MINE;
     const PERCENT: bool = false;
     const LARGER_IS_BETTER: bool = false;
-    fn of(part: &Predicted) -> f64 {
+    fn of(part: &Predicted) -> std::result::Result<f64, Undefined> {
         let predicted = |class: usize| part.confusion.iter().map(|row| row[class]).sum::<u32>();
         let most = (0..part.confusion.len()).map(predicted).max().unwrap_or(0);
-        f64::from(most) / part.nodes.len().max(1) as f64
+        Ok(f64::from(most) / part.nodes.len() as f64)
     }
 }
 
