@@ -93,13 +93,13 @@ impl Sided {
             self.dims(),
             |sides, [c]| {
                 let (count, rows) = (sides.len(), Coefficients { values: c, degrees, shape }.rows(sides.len()));
-                let sum = operator.polynomial(basis, &rows, &shape.join(&firsts(sides)), shape.width(count));
+                let (sum, _) = operator.polynomial(basis, &rows, &shape.join(&firsts(sides)), None, shape.width(count));
                 Ok(((0..count).map(|i| shape.part(&sum, i, count)).collect(), ()))
             },
             move |Back { gradient, inputs: [x], weights: [c], .. }| {
                 let (c, width) = (Coefficients { values: c, degrees, shape }, shape.width(1));
                 let (x, gradient) = (shape.join(&[x]), shape.join(&[gradient]));
-                let (sum, dots) = again.polynomial_against(basis, &c.rows(1), &gradient, &x, width);
+                let (sum, dots) = again.polynomial(basis, &c.rows(1), &gradient, Some(&x), width);
                 Ok(vec![Gradient::Of(shape.part(&sum, 0, 1)), Gradient::Of(c.sums(&dots, width))])
             },
         ))
