@@ -117,7 +117,7 @@ impl SpectrumView {
         Ok(Self {
             values: [low.values.as_slice(), high.values.as_slice()].concat(),
             low: low.values.len(),
-            vectors: Eigenvectors::on(device, &[&low.vectors[..], &high.vectors[..]], nodes, dtype)?,
+            vectors: Eigenvectors::new(&[&low.vectors[..], &high.vectors[..]], nodes, dtype, device)?,
         })
     }
 }

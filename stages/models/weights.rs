@@ -148,8 +148,7 @@ impl<'s> Weights<'s> {
     ) -> Result<Param> {
         let values: Vec<f64> = self.lanes.iter_mut().flat_map(|lane| draw(lane.open(purpose))).collect();
         let shape = [&[self.lanes.len()], shape].concat();
-        let tensor = Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)?;
-        let param = Param::new(&tensor)?;
+        let param = Param::new(&self.constant(&values, &shape)?)?;
         self.push(Named { name, param: param.clone(), changed: Changed::ByGradient(rule) })?;
         Ok(param)
     }
@@ -167,7 +166,7 @@ impl<'s> Weights<'s> {
     /// # Errors
     /// When the values do not fill the shape.
     pub fn state(&mut self, name: &'static str, shape: &[usize], values: &[f64]) -> Result<State> {
-        let one = Tensor::from_slice(values, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)?;
+        let one = self.constant(values, shape)?;
         let now = Param::new(&one.broadcast_left(self.lanes.len())?.contiguous()?)?;
         let state = State { now: now.clone(), next: Rc::default() };
         self.push(Named { name, param: now, changed: Changed::ByModel(state.clone()) })?;
@@ -190,13 +189,12 @@ impl<'s> Weights<'s> {
         self.add(name, rule, shape, purpose, |stream| (0..count).map(|_| stream.symmetric(r)).collect())
     }
 
-    /// Returns numbers that are not trained, where the weights are: 1 × numbers.
+    /// Returns numbers that are not trained, where the weights are and of their type.
     ///
     /// # Errors
-    /// When the tensor library refuses an operation.
-    pub fn constant(&self, numbers: &[f64]) -> Result<Tensor> {
-        let row = Tensor::from_slice(numbers, (1, numbers.len()), &Device::Cpu)?;
-        row.to_dtype(self.dtype)?.to_device(&self.device)
+    /// When the numbers do not fill the shape.
+    pub fn constant(&self, numbers: &[f64], shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_slice(numbers, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)
     }
 
     /// Returns the type of all weights.

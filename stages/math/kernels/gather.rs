@@ -1,7 +1,7 @@
 //! Sums of weighted rows: what a sparse matrix does to a dense one.
 //!
-//! A [`Rows`] lists for every row of the result which rows of a dense matrix it takes; the weights stand apart, because a
-//! pass uses weights of its own (after dropout). Rows of the dense matrices are [padded](super::padded).
+//! A [`RowPattern`] lists for every row of the result which rows of a dense matrix it takes; the weights stand apart, because a
+//! pass uses weights of its own (after dropout). RowPattern of the dense matrices are [padded](super::padded).
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::simd::{ByRegisters, Vector, by_registers};
 
 /// Which rows of a dense matrix make a row of the result.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct RowPattern<'a> {
     /// Where the entries of a row start; one more than rows.
     pub starts: &'a [usize],
     /// The row that an entry takes.
@@ -20,7 +20,7 @@ pub struct Rows<'a> {
     pub places: Option<&'a [usize]>,
 }
 
-impl Rows<'_> {
+impl RowPattern<'_> {
     /// Row r of out p ← Σ over its entries e of weight p of e · row of x that e takes, for `rows` and all `P` lists of weights
     /// in one pass over x. `width`: values of a row, padded.
     pub fn sums<T: Vector, const P: usize>(
@@ -40,7 +40,7 @@ impl Rows<'_> {
     }
 
     /// The row of out that e takes += weight of e · row r of x, over the entries e of `rows` in order: the transposed product,
-    /// which reads every row of x once. Faster than [`Rows::sum_of`] where x is larger than the caches and out is not.
+    /// which reads every row of x once. Faster than [`RowPattern::sum_of`] where x is larger than the caches and out is not.
     pub fn scatter<T: Vector>(&self, rows: Range<usize>, weights: &[T], x: &[T], width: usize, out: &mut [T]) {
         by_registers(Scatter { pattern: *self, weights, x, width, out }, rows, width);
     }
@@ -57,7 +57,7 @@ impl Rows<'_> {
 }
 
 struct Sums<'a, T, const P: usize> {
-    pattern: Rows<'a>,
+    pattern: RowPattern<'a>,
     weights: [&'a [T]; P],
     x: &'a [T],
     width: usize,
@@ -88,7 +88,7 @@ impl<T: Vector, const P: usize> ByRegisters for Sums<'_, T, P> {
 }
 
 struct SumOf<'a, T> {
-    pattern: Rows<'a>,
+    pattern: RowPattern<'a>,
     sources: &'a [(&'a [T], &'a [T])],
     width: usize,
     out: &'a mut [T],
@@ -115,7 +115,7 @@ impl<T: Vector> ByRegisters for SumOf<'_, T> {
 }
 
 struct Scatter<'a, T> {
-    pattern: Rows<'a>,
+    pattern: RowPattern<'a>,
     weights: &'a [T],
     x: &'a [T],
     width: usize,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// Σ over the entries of some rows, in their order, by plain loops in double precision.
-    fn plain<T: Vector>(of: &Rows, rows: Range<usize>, sources: &[(&[T], &[T])], width: usize) -> Vec<f64> {
+    fn plain<T: Vector>(of: &RowPattern, rows: Range<usize>, sources: &[(&[T], &[T])], width: usize) -> Vec<f64> {
         let mut out = vec![0.0; rows.len() * width];
         for (out, row) in out.chunks_exact_mut(width).zip(rows) {
             for (weights, x) in sources {

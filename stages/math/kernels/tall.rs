@@ -14,6 +14,7 @@ use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::simd::{Vector, padded};
+use crate::math::real::Real;
 
 /// Rows of a result that one task computes, a multiple of the height of every tile; and entries that a tile sums before
 /// the next has its turn, so that as many rows of vectors stay in cache.
@@ -31,34 +32,20 @@ pub struct Matrix<'a, T> {
 pub struct Panels<T> {
     values: Vec<T>,
     rows: usize,
-    columns: usize,
 }
 
 impl<T: Vector> Panels<T> {
     /// Brings rows of `columns` values into panels; `row(i)` lends row i.
-    pub fn new<'r>(rows: usize, columns: usize, row: impl Fn(usize) -> &'r [T] + Sync) -> Self
-    where
-        T: 'r,
-    {
+    pub fn new<'r, F: Real + 'r>(rows: usize, columns: usize, row: impl Fn(usize) -> &'r [F] + Sync) -> Self {
         let mut values = vec![T::default(); columns.div_ceil(ROWS) * rows * ROWS];
         values.par_chunks_mut((rows * ROWS).max(1)).enumerate().for_each(|(panel, values)| {
             let first = panel * ROWS;
             for (i, values) in values.chunks_exact_mut(ROWS).enumerate() {
                 let row = &row(i)[first..columns.min(first + ROWS)];
-                values[..row.len()].copy_from_slice(row);
+                values.iter_mut().zip(row).for_each(|(value, x)| *value = T::narrow(x.widen()));
             }
         });
-        Self { values, rows, columns }
-    }
-
-    /// Returns the number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Returns the number of columns.
-    pub fn columns(&self) -> usize {
-        self.columns
+        Self { values, rows }
     }
 
     /// out ← A·Z for some rows of A, with Z: columns × width and out: rows × width, both padded; with all threads.

@@ -72,7 +72,9 @@ impl Input {
     /// # Errors
     /// When the shapes or types do not fit.
     pub fn times(&self, weight: &impl AsTensor) -> Result<Sided> {
-        self.one(LayerWeights { weight: weight.tensor(), bias: None }, None)
+        let [product] =
+            self.layers(LayerWeights { weight: weight.tensor(), bias: None }, None, [PassMasks::default()])?;
+        Ok(product)
     }
 
     /// Returns drop(X)·W + b of every lane.
@@ -80,27 +82,23 @@ impl Input {
     /// # Errors
     /// When the shapes or types do not fit.
     pub fn layer(&self, layer: &Linear, dropout: Dropout) -> Result<Sided> {
-        self.one(layer.weights(), dropout.masks(self.stored())?)
-    }
-
-    fn one(&self, layer: LayerWeights, features: Option<Masks>) -> Result<Sided> {
-        match self.layers(layer, None, vec![PassMasks { features, hidden: None }])?.pop() {
-            Some(output) => Ok(output),
-            None => bail!("a layer gave no output"),
-        }
+        let features = dropout.masks(self.stored())?;
+        let [output] = self.layers(layer.weights(), None, [PassMasks { features, hidden: None }])?;
+        Ok(output)
     }
 
     /// Applies one or two layers, once for every entry of `passes`; all of them share their evaluation.
-    pub(crate) fn layers(
+    pub(crate) fn layers<const P: usize>(
         &self,
         first: LayerWeights,
         second: Option<LayerWeights>,
-        passes: Vec<PassMasks>,
-    ) -> Result<Vec<Sided>> {
+        passes: [PassMasks; P],
+    ) -> Result<[Sided; P]> {
         on_gpu!(first.weight => super::cuda::layers(self, &first, second.as_ref(), passes));
         let dtype = first.weight.dtype();
-        let layers = Layers { x: self.features().clone(), first, second, passes };
-        by_float!(dtype, "a layer", T => layers.apply::<T>(self.tape()))
+        let layers = Layers { x: self.features().clone(), first, second, passes: passes.into() };
+        let outputs = by_float!(dtype, "a layer", T => layers.apply::<T>(self.tape()))?;
+        outputs.try_into().or_else(|_| bail!("a layer left out a pass"))
     }
 }
 
