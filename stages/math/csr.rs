@@ -107,7 +107,6 @@ pub fn pieces<'v, T>(tasks: &[Range<usize>], mut rows: &'v mut [T], width: usize
 /// A sparse matrix whose rows are added one after the other, in any order of columns.
 #[derive(Default)]
 pub struct RowBuilder {
-    rows: usize,
     indptr: Vec<u64>,
     indices: Vec<u32>,
     values: Vec<f32>,
@@ -124,7 +123,6 @@ impl RowBuilder {
             return Err(twice[0].0);
         }
         self.indptr.push(self.indices.len() as u64);
-        self.rows += 1;
         for (column, value) in entries.iter().filter(|(_, value)| *value != 0.0) {
             self.indices.push(*column);
             self.values.push(*value);
@@ -134,8 +132,9 @@ impl RowBuilder {
 
     /// Returns the matrix of `cols` columns, or `None` if an entry is outside of it.
     pub fn finish(mut self, cols: usize) -> Option<Csr<f32>> {
+        let rows = self.indptr.len();
         self.indptr.push(self.indices.len() as u64);
-        Csr::rectangular(self.rows, cols, self.indptr, self.indices, self.values)
+        Csr::rectangular(rows, cols, self.indptr, self.indices, self.values)
     }
 }
 

@@ -100,7 +100,7 @@ impl TwoSided {
     }
 
     /// Brings values into the order of the columns.
-    fn across<T: Real>(&self, values: &[T]) -> Vec<T> {
+    pub fn across<T: Real>(&self, values: &[T]) -> Vec<T> {
         self.places.iter().map(|place| values[*place]).collect()
     }
 

@@ -224,7 +224,7 @@ impl Build for PpGnn {
         let (gamma, mixture) = match params.terms() {
             [_, _, false] => (None, (1.0, 0.0)),
             [_, _, true] => {
-                let gamma = params.global_start().vector("gamma", params.order, "init/gamma", weights)?;
+                let gamma = params.global_start().trained("gamma", &[params.order + 1], "init/gamma", weights)?;
                 (Some(gamma), (params.eta, 1.0 - params.eta))
             }
         };
@@ -276,7 +276,7 @@ impl Spectral {
                     "a bin needs at least one eigenpair: ask for fewer `bins`, or for more pairs in `evd`",
                 )
             })?;
-            gammas.push(params.local_start().matrix(name, count, order, purpose, weights)?);
+            gammas.push(params.local_start().trained(name, &[count, order + 1], purpose, weights)?);
             Ok::<_, StageError>(())
         };
         if has_low {
@@ -297,11 +297,7 @@ impl Spectral {
 
     /// Returns the coefficients of all bins, lanes × bins × (local order + 1).
     fn gamma(&self) -> Result<Tensor> {
-        let sides: Vec<Tensor> = self.gammas.iter().map(AsTensor::tensor).collect();
-        match &sides[..] {
-            [only] => Ok(only.clone()),
-            _ => Tensor::cat(&sides, 1),
-        }
+        Tensor::cat(&self.gammas.iter().map(AsTensor::tensor).collect::<Vec<_>>(), 1)
     }
 
     /// Returns h(λ) at the kept eigenvalues, lanes × pairs.

@@ -176,7 +176,7 @@ impl<M: ?Sized> Built<M> {
 
     /// Returns all trained weights.
     pub fn vars(&self) -> Vec<Var> {
-        self.weights.iter().filter(|named| named.rule().is_some()).map(|named| named.param.var()).collect()
+        self.weights.iter().filter(|named| named.rule.is_some()).map(|named| named.param.var()).collect()
     }
 }
 

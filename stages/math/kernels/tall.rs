@@ -250,7 +250,7 @@ impl<T: Vector> Tile<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::math::kernels::{pad_rows, unpad_rows};
+    use crate::math::kernels::{with_padding, without_padding};
     use crate::math::random::Stream;
 
     fn numbers(count: usize, seed: u64) -> Vec<f64> {
@@ -258,29 +258,20 @@ mod tests {
         (0..count).map(|_| stream.symmetric(1.0)).collect()
     }
 
-    fn padded_copy<T: Vector>(rows: &[T], columns: usize) -> Vec<T> {
-        let mut out = vec![T::default(); rows.len() / columns * padded(columns)];
-        pad_rows(rows, columns, &mut out);
-        out
-    }
-
     /// A·Z and Aᵀ·Y of an m × k matrix by the kernels, without padding.
     fn both<T: Vector>(a: &[T], k: usize, z: &[T], y: &[T], width: usize) -> [Vec<T>; 2] {
         let m = a.len() / k;
         let (mut az, mut aty) = (vec![T::default(); m * padded(width)], vec![T::default(); k * padded(width)]);
-        Matrix::new(a, k).times(&padded_copy(z, width), width, Onto::Nothing, &mut az);
-        Matrix::new(a, k).transposed_times(&padded_copy(y, width), width, Onto::Nothing, &mut aty);
+        Matrix::new(a, k).times(&with_padding(z, width), width, Onto::Nothing, &mut az);
+        Matrix::new(a, k).transposed_times(&with_padding(y, width), width, Onto::Nothing, &mut aty);
         let panels = Panels::new(m, k, |i| &a[i * k..(i + 1) * k]);
         let (mut by_panels, mut transposed) = (az.clone(), aty.clone());
         by_panels.fill(T::default());
         transposed.fill(T::default());
-        panels.par_times(&(0..m), &padded_copy(z, width), width, &mut by_panels);
-        panels.par_transposed_times(&(0..m), &padded_copy(y, width), width, &mut transposed);
+        panels.par_times(&(0..m), &with_padding(z, width), width, &mut by_panels);
+        panels.par_transposed_times(&(0..m), &with_padding(y, width), width, &mut transposed);
         assert!(by_panels == az && transposed == aty, "panels and rows give the same bytes");
-        let mut plain = [vec![T::default(); m * width], vec![T::default(); k * width]];
-        unpad_rows(&az, width, &mut plain[0]);
-        unpad_rows(&aty, width, &mut plain[1]);
-        plain
+        [without_padding(&az, width, m), without_padding(&aty, width, k)]
     }
 
     #[test]
@@ -323,7 +314,7 @@ mod tests {
     #[test]
     fn some_rows_of_panels_are_a_matrix_of_their_own() {
         let (m, k, width) = (210, 130, 5);
-        let (a, z, rows) = (numbers(m * k, 1), padded_copy(&numbers(k * width, 2), width), 70..190);
+        let (a, z, rows) = (numbers(m * k, 1), with_padding(&numbers(k * width, 2), width), 70..190);
         let part = &a[rows.start * k..rows.end * k];
         let panels = Panels::new(m, k, |i| &a[i * k..(i + 1) * k]);
         let (mut ours, mut theirs) = (vec![0.0; rows.len() * 16], vec![0.0; rows.len() * 16]);
@@ -338,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_product_can_be_added_to_what_is_there() {
-        let (a, z) = (numbers(12, 1), padded_copy(&numbers(3 * 2, 2), 2));
+        let (a, z) = (numbers(12, 1), with_padding(&numbers(3 * 2, 2), 2));
         let (mut once, mut twice) = (vec![0.0; 4 * 16], vec![0.0; 4 * 16]);
         Matrix::new(&a, 3).times(&z, 2, Onto::Nothing, &mut once);
         Matrix::new(&a, 3).times(&z, 2, Onto::Nothing, &mut twice);

@@ -84,14 +84,14 @@ impl Sided {
                 let (mut y, mut out) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
                 u.par_times(&vectors.pairs, &joined, width, &mut y);
                 u.par_transposed_times(&vectors.pairs, &scaled(&y, h, shape, count), width, &mut out);
-                Ok(((0..count).map(|i| shape.part(&out, i, count)).collect(), Spectra { y, width }))
+                Ok(((0..count).map(|i| shape.part(&out, i, count)).collect(), y))
             },
             move |Back { kept, gradient, weights: [h], .. }| {
                 let u = again.stored_as::<Panels<T>>()?;
                 let (joined, width) = (shape.join(&[gradient]), shape.width(1));
                 let (mut t, mut of_x) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
                 u.par_times(&again.pairs, &joined, width, &mut t);
-                let of_h = kept.dots(&t, shape, pairs);
+                let of_h = dots(&kept, &t, shape, pairs);
                 u.par_transposed_times(&again.pairs, &scaled(&t, h, shape, 1), width, &mut of_x);
                 Ok(vec![Gradient::Of(shape.part(&of_x, 0, 1)), Gradient::Of(of_h)])
             },
@@ -99,27 +99,19 @@ impl Sided {
     }
 }
 
-/// Y = UᵀX, all lanes side by side, those of the training side first.
-struct Spectra<T> {
-    y: Vec<T>,
-    /// Values of a padded row.
-    width: usize,
-}
-
-impl<T: Element> Spectra<T> {
-    /// Returns ⟨t_i, y_i⟩ of every lane and pair; `t` has the training side alone.
-    fn dots(&self, t: &[T], shape: SideBySide, pairs: usize) -> Vec<T> {
-        let (width, columns) = (shape.width(1), shape.columns);
-        let mut dots = vec![T::default(); shape.lanes * pairs];
-        dots.par_chunks_mut(pairs.max(1)).enumerate().for_each(|(lane, dots)| {
-            let part = lane * columns..(lane + 1) * columns;
-            for ((dot, y), t) in dots.iter_mut().zip(self.y.chunks_exact(self.width)).zip(t.chunks_exact(width)) {
-                let products = y[part.clone()].iter().zip(&t[part.clone()]).map(|(y, t)| y.widen() * t.widen());
-                *dot = T::narrow(products.sum());
-            }
-        });
-        dots
-    }
+/// Returns ⟨t_i, y_i⟩ of every lane and pair. All lanes stand side by side; `y` has those of the training side first, `t` them
+/// alone.
+fn dots<T: Element>(y: &[T], t: &[T], shape: SideBySide, pairs: usize) -> Vec<T> {
+    let (of_y, of_t) = (y.len() / pairs.max(1), t.len() / pairs.max(1));
+    let mut dots = vec![T::default(); shape.lanes * pairs];
+    dots.par_chunks_mut(pairs.max(1)).enumerate().for_each(|(lane, dots)| {
+        let part = lane * shape.columns..(lane + 1) * shape.columns;
+        for ((dot, y), t) in dots.iter_mut().zip(y.chunks_exact(of_y)).zip(t.chunks_exact(of_t)) {
+            let products = y[part.clone()].iter().zip(&t[part.clone()]).map(|(y, t)| y.widen() * t.widen());
+            *dot = T::narrow(products.sum());
+        }
+    });
+    dots
 }
 
 fn shape(vectors: &Eigenvectors, z: &[usize], h: &[usize]) -> Result<(SideBySide, usize)> {

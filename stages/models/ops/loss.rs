@@ -25,7 +25,7 @@ pub struct Targets {
 
 /// Mean cross-entropy and accuracy of one lane; of equal logits the lowest class is the prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Score {
+pub struct LaneScore {
     /// Mean cross-entropy.
     pub loss: f64,
     /// Share of right predictions.
@@ -39,7 +39,7 @@ pub struct PassScores {
     /// trains.
     pub train: Option<(Vec<f64>, Tensor)>,
     /// Scores on the validation nodes, of a pass that evaluates.
-    pub val: Option<Vec<Score>>,
+    pub val: Option<Vec<LaneScore>>,
 }
 
 /// Scores both sides of a pass: the loss on the nodes of `train`, plus the model's own `term` (lanes) if there is one, and
@@ -121,7 +121,7 @@ impl Targets {
     ///
     /// # Errors
     /// When the logits are of other nodes or lanes.
-    pub fn scores(&self, logits: &Tensor) -> Result<Vec<Score>> {
+    pub fn scores(&self, logits: &Tensor) -> Result<Vec<LaneScore>> {
         let (_, nodes, classes) = logits.dims3()?;
         self.check(logits.dims())?;
         by_float!(logits.dtype(), "a score", T => slices::lend::<T, _, 1>([logits], |[logits]| {
@@ -137,7 +137,7 @@ impl Targets {
         }
     }
 
-    fn score<T: Element>(&self, logits: &[T], classes: usize, nodes: &[u32]) -> Score {
+    fn score<T: Element>(&self, logits: &[T], classes: usize, nodes: &[u32]) -> LaneScore {
         let (mut loss, mut right) = (0.0, 0usize);
         for &node in nodes {
             let node = node as usize;
@@ -146,7 +146,7 @@ impl Targets {
             loss += stats::cross_entropy(row, label).unwrap_or(f64::NAN);
         }
         let count = nodes.len().max(1) as f64;
-        Score { loss: loss / count, accuracy: right as f64 / count }
+        LaneScore { loss: loss / count, accuracy: right as f64 / count }
     }
 
     /// Writes the gradient of one lane's loss and returns the loss.

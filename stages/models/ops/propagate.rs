@@ -42,10 +42,9 @@ impl Propagator {
     pub(super) fn on_gpu(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Sparse> {
         crate::tensor::cuda::once(&self.uploaded, || {
             let matrix = self.matrix.matrix();
-            let starts: Vec<u32> =
-                matrix.indptr.iter().map(|start| crate::tensor::cuda::index(*start)).collect::<Result<_>>()?;
-            let values: Vec<f32> = matrix.values.iter().map(|value| *value as f32).collect();
-            crate::tensor::cuda::Sparse::new(device.as_cuda_device()?, &starts, &matrix.indices, &values, matrix.cols())
+            let (device, values) = (device.as_cuda_device()?, matrix.values.iter().map(|value| *value as f32));
+            let values: Vec<f32> = values.collect();
+            crate::tensor::cuda::Sparse::new(device, &matrix.indptr, &matrix.indices, &values, matrix.cols())
         })
     }
 }
