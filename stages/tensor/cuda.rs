@@ -12,11 +12,9 @@ mod masks;
 mod matrices;
 
 use std::fmt::Display;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use candle_core::cuda_backend::cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, CudaView, DeviceRepr, LaunchArgs, LaunchConfig, PushKernelArg,
-};
+use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaView, DeviceRepr, LaunchArgs, LaunchConfig};
 use candle_core::cuda_backend::{CudaDType, WrapErr};
 use candle_core::op::BackpropOp;
 use candle_core::{CudaDevice, CudaStorage, Error, Layout, Result, Shape, Storage, Tensor, bail};
@@ -26,7 +24,8 @@ pub use judged::Judged;
 pub use masks::{Keys, Masks, dropout, rectify, rectify_backward};
 pub use matrices::{Sparse, UploadedFeatures};
 
-/// The kernels, compiled by `build.rs`.
+/// What candle calls the kernels, and the kernels themselves, compiled by `build.rs`.
+const MODULE: &str = "ppgnn";
 const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/kernels.ptx"));
 /// Threads of a block; `TEAM` in the kernels.
 const TEAM: u32 = 256;
@@ -82,23 +81,6 @@ fn values<'a, T: CudaDType>((storage, layout): GpuTensor<'a>, size: usize, what:
 /// Returns lanes, nodes and columns.
 fn dims(layout: &Layout) -> Result<(usize, usize, usize)> {
     layout.shape().dims3()
-}
-
-/// A kernel, and the stream that it runs in.
-struct Kernel {
-    function: CudaFunction,
-    stream: Arc<CudaStream>,
-}
-
-impl Kernel {
-    fn builder(&self) -> LaunchArgs<'_> {
-        self.stream.launch_builder(&self.function)
-    }
-}
-
-fn kernel(device: &CudaDevice, name: &str) -> Result<Kernel> {
-    let function = device.get_or_load_custom_func(name, "ppgnn", PTX)?.into_cuda_function();
-    Ok(Kernel { function, stream: device.cuda_stream() })
 }
 
 /// Memory for a result. Every kernel writes all of it.

@@ -90,17 +90,13 @@ impl<'a, T: Vector> Matrix<'a, T> {
     /// out ← A·Z, with Z: columns × width and out: rows × width, both padded.
     pub fn times(self, z: &[T], width: usize, onto: Onto, out: &mut [T]) {
         debug_assert_eq!(z.len(), self.columns * padded(width), "a row of Z for every column of A");
-        self.rows_of_product(z, padded(width), onto, (self.columns, 1)).for_each(out);
+        Product { a: self.values, strides: (self.columns, 1), x: z, width: padded(width), onto }.write(out);
     }
 
     /// out ← Aᵀ·Y, with Y: rows × width and out: columns × width, both padded.
     pub fn transposed_times(self, y: &[T], width: usize, onto: Onto, out: &mut [T]) {
         debug_assert_eq!(y.len() * self.columns, self.values.len() * padded(width), "a row of Y for every row of A");
-        self.rows_of_product(y, padded(width), onto, (1, self.columns)).for_each(out);
-    }
-
-    fn rows_of_product(self, x: &'a [T], width: usize, onto: Onto, strides: (usize, usize)) -> Product<'a, T> {
-        Product { a: self.values, strides, x, width, onto }
+        Product { a: self.values, strides: (1, self.columns), x: y, width: padded(width), onto }.write(out);
     }
 }
 
@@ -116,16 +112,12 @@ struct Product<'a, T> {
 }
 
 impl<T: Vector> Product<'_, T> {
-    fn for_each(self, out: &mut [T]) {
-        if self.width > 0 {
-            let arch = Arch::new();
-            out.chunks_mut(ROWS * self.width).enumerate().for_each(|(task, out)| arch.dispatch(self.task(task, out)));
-        }
-    }
-
-    fn task<'o>(&'o self, task: usize, out: &'o mut [T]) -> Tiles<'o, T> {
-        let first = (task * ROWS * self.strides.0).min(self.a.len());
-        Tiles { product: Self { a: &self.a[first..], ..*self }, out }
+    fn write(self, out: &mut [T]) {
+        let arch = Arch::new();
+        out.chunks_mut((ROWS * self.width).max(1)).enumerate().for_each(|(task, out)| {
+            let first = (task * ROWS * self.strides.0).min(self.a.len());
+            arch.dispatch(Tiles { product: Product { a: &self.a[first..], ..self }, out });
+        });
     }
 }
 

@@ -48,14 +48,7 @@ pub fn times(x: &Sided, weight: &Tensor) -> Result<Sided> {
 /// X + b.
 pub fn plus_bias(x: &Sided, bias: &Tensor) -> Result<Sided> {
     let (input, b, bias) = (x.main().clone(), bias.detach().unsqueeze(1)?, bias.clone());
-    each(
-        x,
-        |x| x.broadcast_add(&b),
-        move |grad| {
-            let of_b = grad.sum(1)?;
-            Ok(vec![(input, grad.clone()), (bias, of_b)])
-        },
-    )
+    each(x, |x| x.broadcast_add(&b), move |grad| Ok(vec![(input, grad.clone()), (bias, grad.sum(1)?)]))
 }
 
 /// X + Y.
@@ -166,14 +159,7 @@ fn hop(operator: &Propagator, z: &Tensor, (a, b): (f64, f64), y: &Tensor) -> Res
 /// S·z.
 pub fn propagate(operator: &Arc<Propagator>, z: &Sided) -> Result<Sided> {
     let (input, again) = (z.main().clone(), operator.clone());
-    each(
-        z,
-        |z| hop(operator, z, (1.0, 0.0), z),
-        move |grad| {
-            let of_z = hop(&again, grad, (1.0, 0.0), grad)?;
-            Ok(vec![(input, of_z)])
-        },
-    )
+    each(z, |z| hop(operator, z, (1.0, 0.0), z), move |grad| Ok(vec![(input, hop(&again, grad, (1.0, 0.0), grad)?)]))
 }
 
 /// Σ_k c_k p_k(S)·z. Two hops are kept and no more.
@@ -188,8 +174,7 @@ pub fn polynomial(operator: &Arc<Propagator>, basis: Basis, coefficients: &Tenso
         },
         move |grad| {
             let (of_z, dots) = hops(&again, basis, &c, grad, Some(&input))?;
-            let of_c = Tensor::stack(&dots, 1)?;
-            Ok(vec![(to, of_z), (of, of_c)])
+            Ok(vec![(to, of_z), (of, Tensor::stack(&dots, 1)?)])
         },
     )
 }

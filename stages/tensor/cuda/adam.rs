@@ -6,7 +6,7 @@ use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaSlice, PushKernelArg};
 use candle_core::{CpuStorage, CudaStorage, InplaceOp1, Layout, Result, Tensor, bail};
 
-use super::{blocks, kernel, launch, lend, values};
+use super::{MODULE, PTX, blocks, launch, lend, values};
 
 /// Takes one step. `numbers`: weight decay, decays of both moments, what is added to the root of the second, the learning rate
 /// over the bias of the first, and the bias of the second.
@@ -16,7 +16,7 @@ use super::{blocks, kernel, launch, lend, values};
 pub fn adam(weights: &Tensor, [first, second]: [&Tensor; 2], gradient: &Tensor, numbers: [f64; 6]) -> Result<()> {
     let (size, numbers) = (weights.elem_count(), numbers.map(|number| number as f32));
     lend([gradient], |[gradient]| {
-        let func = kernel(gradient.0.device(), "adam")?;
+        let func = gradient.0.device().get_or_load_custom_func("adam", MODULE, PTX)?;
         let (gradient, length) = (values::<f32>(gradient, size, "gradient")?, size as u64);
         change(weights, size, |w| {
             change(first, size, |m| {

@@ -4,7 +4,7 @@ use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaView, PushKernelArg};
 use candle_core::{CudaDevice, Result, Tensor, bail};
 
-use super::{GpuTensor, NULL, blocks, dims, done, kernel, launch, room, small, values};
+use super::{GpuTensor, MODULE, NULL, PTX, blocks, dims, done, launch, room, small, values};
 
 /// Nodes that a thread scores before its block sums up.
 const NODES_A_THREAD: usize = 4;
@@ -80,12 +80,12 @@ impl Judged {
         let count = blocks(self.nodes.div_ceil(NODES_A_THREAD))?;
         let mut partial = room::<f64>(device, self.lanes * count as usize * 2)?;
         let (nodes, classes, lanes) = (self.nodes as u64, small(self.classes)?, small(self.lanes)?);
-        let func = kernel(device, "score_partials")?;
+        let func = device.get_or_load_custom_func("score_partials", MODULE, PTX)?;
         let mut args = func.builder();
         args.arg(&logits).arg(&self.labels).arg(&self.inside).arg(&nodes).arg(&classes).arg(&mut partial);
         launch(args, count, self.lanes)?;
         let mut out = room::<f32>(device, self.lanes * outputs as usize)?;
-        let func = kernel(device, "score_fold")?;
+        let func = device.get_or_load_custom_func("score_fold", MODULE, PTX)?;
         let mut args = func.builder();
         args.arg(&partial);
         match weights {
@@ -106,7 +106,7 @@ impl Judged {
         let logits = self.logits(logits)?;
         let mut out = room::<f32>(device, shape.elem_count())?;
         let (nodes, classes) = (self.nodes as u64, small(self.classes)?);
-        let func = kernel(device, "cross_entropy_backward")?;
+        let func = device.get_or_load_custom_func("cross_entropy_backward", MODULE, PTX)?;
         let mut args = func.builder();
         args.arg(&logits).arg(&self.labels).arg(&self.inside).arg(&self.weights);
         args.arg(&nodes).arg(&classes).arg(&mut out);

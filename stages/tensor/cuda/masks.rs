@@ -7,7 +7,7 @@ use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaSlice, LaunchArgs, PushKernelArg};
 use candle_core::{CudaDevice, Result, Tensor, bail};
 
-use super::{GpuTensor, NULL, blocks, dims, done, kernel, launch, once, room, values};
+use super::{GpuTensor, MODULE, NULL, PTX, blocks, dims, done, launch, once, room, values};
 
 /// A key for every lane, uploaded when it is first used and kept.
 pub struct Keys {
@@ -88,7 +88,7 @@ fn masked(name: &str, x: GpuTensor, masks: Option<&Masks>) -> Result<Tensor> {
     let x = values::<f32>(x, lanes * size, "x")?;
     let mut out = room::<f32>(device, lanes * size)?;
     let length = size as u64;
-    let func = kernel(device, name)?;
+    let func = device.get_or_load_custom_func(name, MODULE, PTX)?;
     let mut args = func.builder();
     args.arg(&x);
     push(masks, lanes, &mut args, device)?;
@@ -108,7 +108,7 @@ pub fn rectify_backward(result: GpuTensor, gradient: GpuTensor, scale: f64) -> R
     let gradient = values::<f32>(gradient, lanes * size, "gradient")?;
     let mut out = room::<f32>(device, lanes * size)?;
     let (scale, length) = (scale as f32, size as u64);
-    let func = kernel(device, "rectify_backward")?;
+    let func = device.get_or_load_custom_func("rectify_backward", MODULE, PTX)?;
     let mut args = func.builder();
     args.arg(&result).arg(&gradient).arg(&scale).arg(&length).arg(&mut out);
     launch(args, blocks(size)?, lanes)?;

@@ -6,7 +6,7 @@ use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaSlice, PushKernelArg};
 use candle_core::{CudaDevice, Result, Tensor, bail};
 
-use super::{GpuTensor, Masks, NULL, blocks, dims, done, kernel, launch, masks, room, small, values};
+use super::{GpuTensor, MODULE, Masks, NULL, PTX, blocks, dims, done, launch, masks, room, small, values};
 use crate::math::sparse_product::TwoSided;
 
 /// A sparse matrix on a GPU, by rows.
@@ -60,7 +60,7 @@ impl Sparse {
         let y = values::<f32>(y, if b == 0.0 { y.1.shape().elem_count() } else { lanes * size }, "y")?;
         let mut out = room::<f32>(device, lanes * size)?;
         let (height, depth, width) = (self.rows as u64, inner as u64, small(columns)?);
-        let func = kernel(device, "spmm")?;
+        let func = device.get_or_load_custom_func("spmm", MODULE, PTX)?;
         let mut args = func.builder();
         args.arg(&self.starts).arg(&self.indices).arg(&self.values).arg(&z).arg(&y).arg(&a).arg(&b);
         args.arg(&height).arg(&depth).arg(&width).arg(&mut out);
@@ -141,7 +141,7 @@ impl UploadedFeatures {
         let bias = bias.map(|bias| values::<f32>(bias, lanes * columns, "bias")).transpose()?;
         let mut out = room::<f32>(device, lanes * rows * columns)?;
         let (height, depth, width) = (rows as u64, features as u64, small(columns)?);
-        let func = kernel(device, self.named("sparse_features", "dense_features"))?;
+        let func = device.get_or_load_custom_func(self.named("sparse_features", "dense_features"), MODULE, PTX)?;
         let mut args = func.builder();
         match self {
             Self::Sparse { by_row, .. } => args.arg(&by_row.starts).arg(&by_row.indices).arg(&by_row.values),
@@ -172,7 +172,11 @@ impl UploadedFeatures {
         let gradient = values::<f32>(gradient, lanes * nodes * columns, "gradient")?;
         let mut out = room::<f32>(device, lanes * features * columns)?;
         let (height, depth, width) = (rows as u64, features as u64, small(columns)?);
-        let func = kernel(device, self.named("sparse_features_backward", "dense_features_backward"))?;
+        let func = device.get_or_load_custom_func(
+            self.named("sparse_features_backward", "dense_features_backward"),
+            MODULE,
+            PTX,
+        )?;
         let mut args = func.builder();
         match self {
             Self::Sparse { by_column, places, .. } => {
