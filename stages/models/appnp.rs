@@ -62,7 +62,7 @@ impl Build for Appnp {
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         let net = Perceptron::new(graph, Some(params.hidden), params.dropout, weights)?;
         let restart = Init { scheme: Scheme::Ppr, alpha: params.alpha, weights: None };
-        Ok(Self { net, coefficients: weights.constant(&restart.fixed(params.order))? })
+        Ok(Self { net, coefficients: weights.constant(&restart.fixed(params.order), &[1, params.order + 1])? })
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {

@@ -35,7 +35,7 @@ pub use model::{Build, Model, ModelDef, Output};
 pub use pass::{Dropout, Pass};
 pub use pp_gnn::PpGnn;
 pub use streams::{BatchStreams, Streams};
-pub use weights::{Changed, Named, Param, State, Weights};
+pub use weights::{Named, Param, State, Weights};
 
 /// Every built-in model, in the order that `ppgnn list` shows them.
 pub static MODELS: &[ModelDef] = &[

@@ -144,30 +144,9 @@ impl ModelDef {
         Self {
             variant,
             hidden: M::HIDDEN,
-            build: build_boxed::<M>,
+            build: |params, graph, weights| Ok(Box::new(M::build(&params::from_checked(params)?, graph, weights)?)),
             widest: |params, graph| Ok(M::widest(&params::from_checked(params)?, graph)),
         }
-    }
-
-    /// Builds the model from checked parameters.
-    ///
-    /// # Errors
-    /// [`StageError::Unusable`] when the parameters do not fit the graph.
-    pub fn build(
-        &self,
-        params: &Value,
-        graph: &GraphView,
-        weights: &mut Weights,
-    ) -> std::result::Result<Box<dyn Model>, StageError> {
-        (self.build)(params, graph, weights)
-    }
-
-    /// Returns how many values the largest activation of one lane has; see [`Build::widest`].
-    ///
-    /// # Errors
-    /// Only if the parameters were not checked.
-    pub fn widest(&self, params: &Value, graph: &GraphView) -> std::result::Result<usize, StageError> {
-        (self.widest)(params, graph)
     }
 }
 
@@ -186,7 +165,7 @@ impl Chosen<'_, ModelDef> {
     /// # Errors
     /// [`StageError::Unusable`] when the parameters do not fit the graph.
     pub fn build(&self, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Box<dyn Model>, StageError> {
-        self.row.build(self.params, graph, weights)
+        (self.row.build)(self.params, graph, weights)
     }
 
     /// Returns how many values the largest activation of one lane has.
@@ -194,15 +173,6 @@ impl Chosen<'_, ModelDef> {
     /// # Errors
     /// Only if the parameters were not checked.
     pub fn widest(&self, graph: &GraphView) -> std::result::Result<usize, StageError> {
-        self.row.widest(self.params, graph)
+        (self.row.widest)(self.params, graph)
     }
-}
-
-fn build_boxed<M: Build>(
-    params: &Value,
-    graph: &GraphView,
-    weights: &mut Weights,
-) -> std::result::Result<Box<dyn Model>, StageError> {
-    let params: M::Params = params::from_checked(params)?;
-    Ok(Box::new(M::build(&params, graph, weights)?))
 }

@@ -116,7 +116,7 @@ fn differences(case: &Value, graph: &GraphView, file: &Value) -> [f64; 4] {
     for weight in &built.weights {
         let gradient = gradients.of(&weight.param.tensor()).unwrap().unwrap();
         of_gradients = of_gradients.max(distance(&gradient, &tensor(&case["gradients"][weight.name])));
-        Adam::new(weight.rule().unwrap()).step(&weight.param.var(), &gradient, settings).unwrap();
+        Adam::new(weight.rule.unwrap()).step(&weight.param.var(), &gradient, settings).unwrap();
         of_steps = of_steps.max(distance(&weight.param.tensor(), &tensor(&case["after"][weight.name])));
     }
     let sides = [logits.main(), logits.eval().unwrap()].map(|side| distance(side, &tensor(&case["logits"])));
