@@ -57,7 +57,7 @@ pub struct Catalogue {
 }
 
 /// A manifest, or what is wrong with it.
-type Found = Result<Rc<Manifest>, PipelineError>;
+pub type Found = Result<Rc<Manifest>, PipelineError>;
 
 /// Where a manifest is.
 #[derive(Clone, Debug)]
@@ -87,6 +87,11 @@ impl Catalogue {
     /// Returns all names, sorted.
     pub fn names(&self) -> Vec<String> {
         self.origins.keys().cloned().collect()
+    }
+
+    /// Returns every manifest with its name, or what is wrong with it.
+    pub fn all(&self) -> impl Iterator<Item = (String, Found)> {
+        self.names().into_iter().filter_map(|name| self.get(&name).map(|found| (name, found)))
     }
 
     /// Returns the manifest of a data set; `None` if there is no such name.

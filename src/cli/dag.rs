@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ppgnn_stages::contract::Registry;
 
 use super::failure::Failure;
-use super::project::{PipelineArgs, StoreArgs};
+use super::project::PipelineArgs;
 use super::{exit, print};
 use crate::plan::{NodeId, Plan};
 
@@ -20,8 +20,6 @@ pub struct Args {
     /// Draw a box for each stage, not for each node
     #[arg(long)]
     stages: bool,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -39,7 +37,7 @@ struct Drawing {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let plan = args.pipeline.plan(registry)?;
-    let store = args.store.look()?;
+    let store = args.pipeline.store.look()?;
     let there = |id: NodeId| store.has(&plan.node(id).key, plan.node(id).stage.name);
     let drawing = if args.stages { of_stages(&plan, there) } else { of_nodes(&plan, there) };
     print(&match args.format {
