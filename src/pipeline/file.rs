@@ -233,18 +233,14 @@ impl Reader<'_> {
     }
 
     fn axis(&mut self, name: &Key, node: &Node) -> AxisEntry {
-        let (path, values) = self.axis_values(name, node).unwrap_or_default();
-        AxisEntry { name: name.clone(), path, values }
-    }
-
-    /// The parameter that an axis varies, if it is one, and its values.
-    fn axis_values(&mut self, name: &Key, node: &Node) -> Option<(Option<(String, String)>, Vec<AxisValue>)> {
-        let (path, values): (_, Vec<AxisValue>) = match &node.data {
+        let mut axis = AxisEntry { name: name.clone(), path: None, values: Vec::new() };
+        match &node.data {
             Data::List(items) => {
                 let Some((stage, param)) = split_path(name) else {
                     let help = "name the axis `stage.parameter`, or give it labelled values: `{A: {train.lr: 0.1}, …}`";
                     let message = format!("axis `{}` lists values, but names no parameter to set", name.name);
-                    return self.problems.refuse(&name.span, message, Some(help.into()));
+                    self.problems.add(&name.span, message, Some(help.into()));
+                    return axis;
                 };
                 let setting = |value: &Node| Setting {
                     stage: stage.clone(),
@@ -252,28 +248,29 @@ impl Reader<'_> {
                     span: name.span.clone(),
                     value: value.clone(),
                 };
-                let values = items.iter().map(|n| AxisValue { label: label(n), settings: vec![setting(n)] }).collect();
-                (Some((stage, param)), values)
+                let value = |n: &Node| AxisValue { label: label(n), settings: vec![setting(n)] };
+                axis.values = items.iter().map(value).collect();
+                axis.path = Some((stage, param));
             }
             Data::Map(entries) => {
                 let value =
                     |(k, n): &(Key, Node)| AxisValue { label: k.name.clone(), settings: self.settings(Some(n)) };
-                (None, entries.iter().map(value).collect())
+                axis.values = entries.iter().map(value).collect();
             }
             Data::Scalar(_) => {
                 self.expected(node, "a list of values, or labels with what each one sets");
-                return None;
+                return axis;
             }
-        };
-        if values.is_empty() {
+        }
+        if axis.values.is_empty() {
             self.problems.add(&node.span, format!("axis `{}` has no values", name.name), None);
         }
         let mut labels = HashSet::new();
-        for value in values.iter().filter(|value| !labels.insert(&value.label)) {
+        for value in axis.values.iter().filter(|value| !labels.insert(&value.label)) {
             let message = format!("axis `{}` has the value `{}` twice", name.name, value.label);
             self.problems.add(&node.span, message, None);
         }
-        Some((path, values))
+        axis
     }
 
     fn settings(&mut self, node: Option<&Node>) -> Vec<Setting> {
