@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::contract::params::{self, Params, Variant};
 use crate::contract::{Chosen, Crate, Job, Row, StageError};
-use crate::kinds::Graph;
+use crate::kinds::{Features, Graph, Splits};
 
 /// A source of graphs: a file format or a generator.
 pub trait Format: 'static {
@@ -74,6 +74,12 @@ impl Chosen<'_, FormatDef> {
 
 fn read<F: Format>(params: &Value, job: &Job) -> Result<Graph, StageError> {
     F::read(&params::from_checked(params)?, job)
+}
+
+/// A graph whose classes are 0 to the largest label, and whose nodes all have one.
+fn labelled(edges: Vec<(u32, u32)>, features: Features, labels: Vec<u32>, masks: Option<Splits>) -> Graph {
+    let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
+    Graph { edges, features, labels, classes, unlabelled: Vec::new(), masks }
 }
 
 /// Every built-in format.

@@ -19,7 +19,6 @@ mod pickle;
 #[cfg(test)]
 mod tests;
 
-use std::io::Read;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -31,13 +30,15 @@ use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
 use crate::reading::number::{BadValue, Number};
-use crate::reading::text::shown;
+use crate::reading::text::{shown, whole};
 use crate::reading::{source, split_masks, watched};
 
 /// The most bytes of a `test.index`.
 const INDEX_LIMIT: u64 = 1 << 28;
 /// The most classes; more columns are refused as a mistake.
 const MOST_CLASSES: usize = watched::MOST_CLASSES as usize;
+
+const ONE_DATA_SET: &str = "all files must belong to the same data set";
 
 /// Parameters of `planetoid`. Files count by their content, not by their paths.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -97,7 +98,7 @@ impl Format for Planetoid {
         let nodes = tests.iter().max().map_or(known.labels.len(), |most| most + 1);
         let edges = edges(&params.graph.0, nodes)?;
         job.check_cancelled()?;
-        let masks = split_masks::of_files(&params.splits, nodes)?;
+        let masks = split_masks::of_files(&params.splits, nodes, job)?;
         let (features, labels) = assemble(&known, &tested, &tests, nodes);
         let unlabelled = (0u32..).zip(&labels).filter(|(_, label)| label.is_none()).map(|(node, _)| node).collect();
         let features = features.ok_or_else(|| StageError::data(params.allx.0.display(), "rows do not fit together"))?;
@@ -130,12 +131,8 @@ fn same(what: &str, (path, expected): (&Path, usize), (other, found): (&Path, us
     if found == expected {
         return Ok(());
     }
-    let expected = format!("expected {expected} as in `{}`", path.display());
-    Err(StageError::Data {
-        place: other.display().to_string(),
-        what: format!("has {found} {what}, {expected}"),
-        hint: Some("all files must belong to the same data set".into()),
-    })
+    let what = format!("has {found} {what}, expected {expected} as in `{}`", path.display());
+    Err(StageError::data(other.display(), what).with_hint(ONE_DATA_SET))
 }
 
 /// Reads one-hot rows; returns the class of every row, and the number of classes.
@@ -144,10 +141,10 @@ fn labels(path: &Path) -> Result<(Vec<Option<u32>>, usize), StageError> {
         Number::Whole(0) => Ok(false),
         Number::Whole(1) => Ok(true),
         Number::Float(x) if x == 0.0 || x == 1.0 => Ok(x == 1.0),
-        _ => Err(BadValue {
-            at: format!("row {row}, column {column}"),
-            what: format!("`{number}` is not part of a one-hot label, expected 0 or 1"),
-        }),
+        _ => {
+            let what = format!("`{number}` is not part of a one-hot label, expected 0 or 1");
+            Err(BadValue::new(format_args!("row {row}, column {column}"), what))
+        }
     })?;
     let classes = match flags.shape[..] {
         [_, classes] if (1..=MOST_CLASSES).contains(&classes) => classes,
@@ -171,14 +168,7 @@ fn labels(path: &Path) -> Result<(Vec<Option<u32>>, usize), StageError> {
 
 /// Reads the numbers of the test nodes; they begin after the `known` nodes.
 fn test_index(path: &Path, known: usize) -> Result<Vec<usize>, StageError> {
-    let mut bytes = Vec::new();
-    let file = source::open(path)?;
-    if let Err(e) = file.take(INDEX_LIMIT + 1).read_to_end(&mut bytes) {
-        return Err(StageError::data(path.display(), format!("cannot be read: {e}")));
-    }
-    if bytes.len() as u64 > INDEX_LIMIT {
-        return Err(StageError::data(path.display(), format!("is larger than {INDEX_LIMIT} bytes")));
-    }
+    let bytes = source::read(path, INDEX_LIMIT)?;
     if let Some(foreign) = source::foreign(path, "one test node a line") {
         return Err(foreign);
     }
@@ -190,8 +180,7 @@ fn test_index(path: &Path, known: usize) -> Result<Vec<usize>, StageError> {
             continue;
         }
         let wrong = |what: String| Err(StageError::data(format!("{}, line {line}", path.display()), what));
-        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok());
-        let Some(node) = number.map(|node| node as usize) else {
+        let Some(node) = whole(text, u32::MAX).map(|node| node as usize) else {
             return wrong(format!("`{}` is not a node, expected a whole number", shown(text)));
         };
         if node < known {
@@ -214,8 +203,7 @@ fn edges(path: &Path, nodes: usize) -> Result<Vec<(u32, u32)>, StageError> {
     let found = lists.len();
     if found != nodes {
         let what = format!("has entries for {found} nodes, but `allx` and `test-index` tell of {nodes}");
-        let hint = Some("all files must belong to the same data set".into());
-        return Err(StageError::Data { place: path.display().to_string(), what, hint });
+        return Err(StageError::data(path.display(), what).with_hint(ONE_DATA_SET));
     }
     let node = |number: i32| u32::try_from(number).ok().filter(|n| (*n as usize) < nodes);
     let mut edges = Vec::new();

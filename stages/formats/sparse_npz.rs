@@ -15,7 +15,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Format;
+use super::{Format, labelled};
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::Graph;
@@ -53,18 +53,14 @@ impl Format for SparseNpz {
         let edges = adjacency.edges();
         drop(adjacency);
         job.check_cancelled()?;
-        let dims = [("nodes", Some(nodes))];
-        let expected = Expected { member: "labels", dims: &dims, numbers: Numbers::Whole };
-        let labels = file.read(&expected, |node, _, label| label.class(node))?.values;
+        let expected = Expected { member: "labels", dims: &[("nodes", Some(nodes))], numbers: Numbers::Whole };
+        let labels = file.read(&expected, job, |node, _, label| label.class(node))?.values;
         let attributes = StoredRows::read(&mut file, "attr_", MOST_FEATURES, job)?;
         if attributes.rows != nodes {
-            return Err(
-                file.error("attr_shape", format!("has {} rows, expected {nodes}, one per node", attributes.rows))
-            );
+            let what = format!("has {} rows, expected {nodes}, one per node", attributes.rows);
+            return Err(file.error("attr_shape", what));
         }
-        let features = attributes.features(&file)?;
-        let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        Ok(Graph { edges, features, labels, classes, unlabelled: Vec::new(), masks: None })
+        Ok(labelled(edges, attributes.features(&file)?, labels, None))
     }
 }
 

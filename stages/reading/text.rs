@@ -72,13 +72,10 @@ impl<'p, R: BufRead> Lines<'p, R> {
 
     /// An error about the line that was read last.
     pub fn error(&self, what: impl Into<String>) -> StageError {
+        let error = self.error_at(self.number, what);
         // A whole file ends with the end of a line.
-        let cut = !self.line.ends_with(b"\n");
-        StageError::Data {
-            place: format!("{}, line {}", self.path.display(), self.number),
-            what: what.into(),
-            hint: cut.then(|| "it is the last line: the file may be cut off, download it again".to_owned()),
-        }
+        let whole = self.line.ends_with(b"\n");
+        if whole { error } else { error.with_hint("it is the last line: the file may be cut off, download it again") }
     }
 
     /// An error about an earlier line.
@@ -95,6 +92,11 @@ impl<'p, R: BufRead> Lines<'p, R> {
 fn text(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Reads a whole number below `bound`.
+pub fn whole(word: &[u8], bound: u32) -> Option<u32> {
+    std::str::from_utf8(word.trim_ascii()).ok()?.parse().ok().filter(|n| *n < bound)
 }
 
 /// Reads a number that 32 bits can hold.
