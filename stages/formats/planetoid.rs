@@ -30,7 +30,7 @@ use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph};
 use crate::math::csr::Csr;
 use crate::reading::number::{BadValue, Number};
-use crate::reading::text::{shown, whole};
+use crate::reading::text::shown;
 use crate::reading::{source, split_masks, watched};
 
 /// The most bytes of a `test.index`.
@@ -180,7 +180,8 @@ fn test_index(path: &Path, known: usize) -> Result<Vec<usize>, StageError> {
             continue;
         }
         let wrong = |what: String| Err(StageError::data(format!("{}, line {line}", path.display()), what));
-        let Some(node) = whole(text, u32::MAX).map(|node| node as usize) else {
+        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok());
+        let Some(node) = number.map(|node| node as usize) else {
             return wrong(format!("`{}` is not a node, expected a whole number", shown(text)));
         };
         if node < known {
