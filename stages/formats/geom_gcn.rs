@@ -82,11 +82,8 @@ impl Format for GeomGcn {
 }
 
 fn open<'p>(path: &'p Path, expected: &str) -> Result<Lines<'p, impl BufRead + use<>>, StageError> {
-    let file = source::open(path)?;
-    match source::foreign(path, expected) {
-        Some(foreign) => Err(foreign),
-        None => Ok(Lines::new(path, BufReader::with_capacity(1 << 16, file))),
-    }
+    let file = source::open_as(path, expected)?;
+    Ok(Lines::new(path, BufReader::with_capacity(1 << 16, file)))
 }
 
 /// Nodes in the order of their lines, which need not be that of their ids.
@@ -114,14 +111,7 @@ fn nodes<R: BufRead>(
 ) -> Result<(Csr<f32>, Vec<u32>), StageError> {
     lines.header("node_id<TAB>feature<TAB>label")?;
     let mut stored = NodeLines { layout, width, ..NodeLines::default() };
-    while let Some(line) = lines.next()? {
-        if let Err(what) = stored.add(line) {
-            return Err(lines.error(what));
-        }
-        if stored.ids.len().is_multiple_of(1024) {
-            job.check_cancelled()?;
-        }
-    }
+    lines.each(job, |line| stored.add(line))?;
     stored.sorted(lines)
 }
 
@@ -238,16 +228,11 @@ fn edges<R: BufRead>(lines: &mut Lines<R>, nodes: usize, job: &Job) -> Result<Ve
         })
     };
     let mut edges = Vec::new();
-    while let Some(line) = lines.next()? {
-        let ends = fields(line, "source and target").and_then(|[from, to]| Ok((end(from)?, end(to)?)));
-        match ends {
-            Ok(ends) => edges.push(ends),
-            Err(what) => return Err(lines.error(what)),
-        }
-        if edges.len().is_multiple_of(65536) {
-            job.check_cancelled()?;
-        }
-    }
+    lines.each(job, |line| {
+        let [from, to] = fields(line, "source and target")?;
+        edges.push((end(from)?, end(to)?));
+        Ok(())
+    })?;
     Ok(edges)
 }
 

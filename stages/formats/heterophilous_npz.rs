@@ -10,11 +10,7 @@
 //! Labels are 0 to C − 1, where C is the largest label plus one: a number in between that no node has is a class
 //! without nodes, which is fine. Other members are ignored. Edges stay as they are stored.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{Format, labelled};
-use crate::contract::params::{self, FilePath};
+use super::{Format, OneFile, labelled};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::reading::npz::{Array, Expected, Npz, Numbers};
@@ -23,16 +19,6 @@ use crate::reading::parts::{PartNames, PartsBuilder};
 
 const MASKS: PartNames = [("train_masks", Part::Train), ("val_masks", Part::Val), ("test_masks", Part::Test)];
 
-/// Parameters of `heterophilous-npz`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Params {
-    /// The file. It counts by its content, not by its path.
-    pub path: FilePath,
-}
-
-impl params::Params for Params {}
-
 /// The format.
 pub struct HeterophilousNpz;
 
@@ -40,9 +26,9 @@ impl Format for HeterophilousNpz {
     const NAME: &'static str = "heterophilous-npz";
     const ABOUT: &'static str = "A NumPy archive with node_features, node_labels, edges and optional masks";
     const VERSION: u32 = 1;
-    type Params = Params;
+    type Params = OneFile;
 
-    fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
+    fn read(params: &OneFile, job: &Job) -> Result<Graph, StageError> {
         let mut file = Npz::open(&params.path.0)?;
         let labels = labels(&mut file, job)?;
         job.check_cancelled()?;
@@ -59,9 +45,6 @@ fn labels(file: &mut Npz, job: &Job) -> Result<Vec<u32>, StageError> {
     let labels = file.read(&expected, job, |node, _, label| label.class(node))?;
     if labels.values.is_empty() {
         return Err(file.error("node_labels", "has no nodes, expected at least one"));
-    }
-    if u32::try_from(labels.values.len()).is_err() {
-        return Err(file.error("node_labels", format!("has {} nodes, expected below 2^32", labels.values.len())));
     }
     Ok(labels.values)
 }

@@ -12,26 +12,12 @@
 //! unless that is zero. The columns of `attr` come in no order; they are sorted here, and zeros are dropped. Labels are
 //! 0 to C − 1, where C is the largest label plus one. Other members, such as names of classes, are ignored.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{Format, labelled};
-use crate::contract::params::{self, FilePath};
+use super::{Format, OneFile, labelled};
 use crate::contract::{Job, StageError};
 use crate::kinds::Graph;
 use crate::reading::npz::csr::StoredRows;
 use crate::reading::npz::{Expected, Npz, Numbers};
 use crate::reading::watched::MOST_FEATURES;
-
-/// Parameters of `sparse-npz`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Params {
-    /// The file. It counts by its content, not by its path.
-    pub path: FilePath,
-}
-
-impl params::Params for Params {}
 
 /// The format.
 pub struct SparseNpz;
@@ -41,9 +27,9 @@ impl Format for SparseNpz {
     const ABOUT: &'static str =
         "A NumPy archive with a sparse adjacency matrix, sparse features and labels, such as Amazon and Cora-Full";
     const VERSION: u32 = 1;
-    type Params = Params;
+    type Params = OneFile;
 
-    fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
+    fn read(params: &OneFile, job: &Job) -> Result<Graph, StageError> {
         let mut file = Npz::open(&params.path.0)?;
         let adjacency = StoredRows::read(&mut file, "adj_", u32::MAX, job)?;
         let nodes = adjacency.rows;

@@ -19,6 +19,15 @@ pub fn open(path: &Path) -> Result<File, StageError> {
     }
 }
 
+/// Opens a file that should be `expected`, as [`foreign`] says.
+///
+/// # Errors
+/// When it cannot be opened, or is something else.
+pub fn open_as(path: &Path, expected: &str) -> Result<File, StageError> {
+    let file = open(path)?;
+    foreign(path, expected).map_or(Ok(file), Err)
+}
+
 /// Reads a whole file.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-use crate::contract::StageError;
+use crate::contract::{Job, StageError};
 
 /// The longest line. Those of the published files have 5 KB.
 const LINE_LIMIT: u64 = 16 << 20;
@@ -37,11 +37,23 @@ impl<'p, R: BufRead> Lines<'p, R> {
         Ok(())
     }
 
-    /// Reads the next line, without its end; `None` at the end of the file.
+    /// Hands every line to `take`, which says what is wrong with it.
     ///
     /// # Errors
-    /// When the file cannot be read, a line is too long, or a blank line is not at the end.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, StageError> {
+    /// When the file cannot be read, a line is too long, a blank line is not at the end, or `take` refuses;
+    /// [`StageError::Cancelled`].
+    pub fn each(&mut self, job: &Job, mut take: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), StageError> {
+        while let Some(line) = self.next()? {
+            take(line).map_err(|what| self.error(what))?;
+            if self.number.is_multiple_of(1024) {
+                job.check_cancelled()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next line, without its end; `None` at the end of the file.
+    fn next(&mut self) -> Result<Option<&[u8]>, StageError> {
         if !self.fill()? {
             return Ok(None);
         }

@@ -167,6 +167,14 @@ pub(super) fn shapes(schema: &Value) -> Vec<&Value> {
     ["oneOf", "anyOf"].iter().filter_map(|k| schema.get(*k)?.as_array()).flatten().collect()
 }
 
+/// The types that a schema allows; none if it does not say.
+pub(super) fn types(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+        one => one.and_then(Value::as_str).into_iter().collect(),
+    }
+}
+
 /// Returns the value at `path` as the schema wants it (`1e2` is a fine integer), or everything that is wrong with it.
 fn conform(schema: &Value, value: &Value, path: &str) -> Result<Value, Vec<Problem>> {
     let wanted = || wrong(path, format!("expected {}, found {}", expectation(schema), describe(value)));
@@ -180,11 +188,10 @@ fn conform(schema: &Value, value: &Value, path: &str) -> Result<Value, Vec<Probl
     if !shapes.is_empty() {
         return conform_to_one(schema, &shapes, value, path);
     }
-    let types: Vec<&str> = match schema.get("type") {
-        Some(Value::String(one)) => vec![one],
-        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
-        _ => return Ok(value.clone()),
-    };
+    let types = types(schema);
+    if types.is_empty() {
+        return Ok(value.clone());
+    }
     let value = types.iter().find_map(|t| as_type(t, value)).ok_or_else(wanted)?;
     match value {
         Value::Number(n) if !in_range(schema, n.as_f64().unwrap_or(f64::NAN)) => Err(wanted()),

@@ -146,7 +146,7 @@ impl Checked {
         self.files.iter().flat_map(|name| {
             let items = match self.all.get(name) {
                 Some(Value::Array(items)) => items.as_slice(),
-                one => one.map_or(&[], std::slice::from_ref),
+                one => one.map(std::slice::from_ref).unwrap_or_default(),
             };
             items.iter().filter_map(move |v| Some((name.as_str(), Path::new(v.as_str()?))))
         })

@@ -93,10 +93,7 @@ impl Table {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         let (plain, packed) = name.strip_suffix(".gz").map_or((name.as_str(), false), |plain| (plain, true));
         let extension = plain.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let file = source::open(path)?;
-        if let Some(foreign) = source::foreign(path, "a table") {
-            return Err(foreign);
-        }
+        let file = source::open_as(path, "a table")?;
         let separator = match (extension, packed) {
             ("parquet" | "pq", false) => return parquet::open(path, source::read(path, parquet::FILE_LIMIT)?),
             ("csv", _) => Some(separator.unwrap_or(b',')),

@@ -120,11 +120,11 @@ pub struct Machine<'b> {
     at: usize,
     /// Where the current opcode stands.
     op: usize,
-    stack: Vec<Value<'b>>,
+    pub(super) stack: Vec<Value<'b>>,
     /// Stack heights at the open marks.
-    marks: Vec<usize>,
-    memo: HashMap<u32, Value<'b>>,
-    objects: Vec<Object<'b>>,
+    pub(super) marks: Vec<usize>,
+    pub(super) memo: HashMap<u32, Value<'b>>,
+    pub(super) objects: Vec<Object<'b>>,
 }
 
 type Step<T = ()> = Result<T, BadValue>;
@@ -176,34 +176,18 @@ impl<'b> Machine<'b> {
                     self.push(Value::Text(text))?;
                 }
                 b')' => self.push_object(Object::Tuple(Vec::new()))?,
-                b't' => {
-                    let items = self.pop_mark()?;
-                    self.tuple(items)?;
-                }
-                0x85..=0x87 => {
-                    let mut items = Vec::new();
-                    for _ in 0x84..opcode {
-                        items.push(self.pop()?);
-                    }
-                    items.reverse();
+                b't' | 0x85..=0x87 => {
+                    let items = if opcode == b't' { self.pop_mark()? } else { self.pop_some(opcode - 0x84)? };
                     self.tuple(items)?;
                 }
                 b']' => self.push_object(Object::List(Vec::new()))?,
-                b'a' => {
-                    let item = self.pop()?;
-                    self.append(&[item])?;
-                }
-                b'e' => {
-                    let items = self.pop_mark()?;
+                b'a' | b'e' => {
+                    let items = if opcode == b'a' { self.pop_some(1)? } else { self.pop_mark()? };
                     self.append(&items)?;
                 }
                 b'}' => self.push_object(Object::Dict(Vec::new()))?,
-                b's' => {
-                    let (value, key) = (self.pop()?, self.pop()?);
-                    self.set(&[key, value])?;
-                }
-                b'u' => {
-                    let items = self.pop_mark()?;
+                b's' | b'u' => {
+                    let items = if opcode == b's' { self.pop_some(2)? } else { self.pop_mark()? };
                     self.set(&items)?;
                 }
                 b'q' | b'r' => {
@@ -285,6 +269,13 @@ impl<'b> Machine<'b> {
     fn pop(&mut self) -> Step<Value<'b>> {
         match self.stack.pop() {
             Some(value) if self.stack.len() >= self.floor() => Ok(value),
+            _ => self.refuse("a value is missing on the stack"),
+        }
+    }
+
+    fn pop_some(&mut self, count: u8) -> Step<Vec<Value<'b>>> {
+        match self.stack.len().checked_sub(count.into()) {
+            Some(height) if height >= self.floor() => Ok(self.stack.split_off(height)),
             _ => self.refuse("a value is missing on the stack"),
         }
     }
@@ -503,18 +494,5 @@ impl<'b> Machine<'b> {
             _ => self.refuse(format!("a sparse matrix without the array `{name}`")),
         };
         Ok(Sparse { rows, cols, indptr: part("indptr")?, indices: part("indices")?, data: part("data")? })
-    }
-
-    /// Counts all that is held: values, objects and their entries.
-    #[cfg(test)]
-    pub fn cells(&self) -> usize {
-        let inside = self.objects.iter().map(|object| match object {
-            Object::Tuple(items) => items.len(),
-            Object::List(items) => items.len(),
-            Object::Dict(entries) => 2 * entries.len(),
-            Object::Lists(entries) => 2 * entries.len(),
-            _ => 0,
-        });
-        self.stack.len() + self.marks.len() + self.memo.len() + self.objects.len() + inside.sum::<usize>()
     }
 }
