@@ -1,7 +1,7 @@
 //! A graph of one's own as two tables: one row per node, one row per edge.
 //!
 //! A table is text with a header line (`.csv`, `.tsv`, `.txt`, each also as `.gz`) or Parquet (`.parquet`, `.pq`); the
-//! extension says which. Text is UTF-8; fields may be in double quotes, blank lines are skipped, and spaces around a
+//! extension says which. Text is UTF-8 (other ids and labels are refused); fields may be in double quotes, blank lines are skipped, and spaces around a
 //! field do not count.
 //!
 //! | column | holds |
@@ -16,7 +16,10 @@
 //! are whole numbers (`2` before `10`; `2` and `2.0` are the same class), else as text. A node without a label counts
 //! as unlabelled and may not be in a part of a split. Edges stay as they are, duplicates and loops included.
 //!
-//! Features are kept sparse if less than a quarter of them is not zero, else dense; both hold the same numbers.
+//! Ids and labels keep their text: `007` stays `007`. Where two labels are one class (`2` and `2.0`), it is called
+//! what the first row calls it.
+//!
+//! Features are stored as [`Features::compact`] says.
 
 mod pages;
 mod parquet;
@@ -34,8 +37,7 @@ use self::table::{Row, Table, Wanted};
 use super::Format;
 use crate::contract::params::{self, FilePath, Problem};
 use crate::contract::{Job, StageError};
-use crate::kinds::{Features, Graph, Matrix, Part, Splits};
-use crate::math::csr::RowBuilder;
+use crate::kinds::{Features, Graph, Matrix, Names, Part, Splits};
 use crate::reading::text::shown;
 use crate::reading::watched;
 
@@ -133,7 +135,7 @@ pub struct Tables;
 impl Format for Tables {
     const NAME: &'static str = "tables";
     const ABOUT: &'static str = "Your own graph: a table of nodes and a table of edges, CSV or Parquet";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     type Params = Params;
 
     fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
@@ -207,6 +209,12 @@ impl Nodes {
         if id.is_empty() {
             return Err(row.error(&params.id, "is empty, expected the id of a node"));
         }
+        for (text, column) in [(id, &params.id), (label, &params.label)] {
+            if std::str::from_utf8(text).is_err() {
+                let error = row.error(column, format!("`{}` is not UTF-8 text", shown(text)));
+                return Err(error.with_hint("save the table with the encoding UTF-8"));
+            }
+        }
         let node = u32::try_from(self.labels.len())
             .ok()
             .filter(|n| *n < u32::MAX)
@@ -247,17 +255,25 @@ impl Nodes {
     }
 
     fn into_graph(self, edges: Vec<(u32, u32)>) -> Graph {
-        let mut names = vec![&[][..]; self.names.len()];
-        for (name, class) in &self.names {
-            names[*class as usize] = name;
+        let mut labels = vec![&[][..]; self.names.len()];
+        for (label, class) in &self.names {
+            labels[*class as usize] = label;
         }
-        let (ranks, classes) = numbered(&names);
+        let (ranks, classes) = numbered(&labels);
+        let mut names = Names { ids: vec![String::new(); self.labels.len()], classes: vec![String::new(); classes] };
+        // From the last to the first, so that the label that was met first stays.
+        for (label, rank) in labels.iter().zip(&ranks).rev() {
+            names.classes[*rank as usize] = text(label);
+        }
+        for (id, (node, _)) in self.ids {
+            names.ids[node as usize] = text(&id);
+        }
         let labels = self.labels.iter().map(|class| class.map_or(0, |class| ranks[class as usize])).collect();
         let unlabelled =
             (0u32..).zip(&self.labels).filter(|(_, class)| class.is_none()).map(|(node, _)| node).collect();
         let masks = (!self.parts.is_empty()).then_some(Splits { parts: self.parts });
-        let features = compact(Matrix { rows: self.labels.len(), cols: self.cols, data: self.features });
-        Graph { edges, features, labels, classes, unlabelled, masks, ..Graph::default() }
+        let features = Features::compact(Matrix { rows: self.labels.len(), cols: self.cols, data: self.features });
+        Graph { edges, weights: None, features, labels, classes, unlabelled, masks, names }
     }
 }
 
@@ -314,18 +330,7 @@ fn whole(name: &[u8]) -> Option<i128> {
     zeros.bytes().all(|b| b == b'0').then(|| digits.parse().ok())?
 }
 
-/// Stores features in the form that suits them.
-fn compact(matrix: Matrix) -> Features {
-    let non_zeros = matrix.data.iter().filter(|x| **x != 0.0).count();
-    if non_zeros.saturating_mul(4) >= matrix.data.len() {
-        return Features::Dense(matrix);
-    }
-    let (mut rows, mut entries) = (RowBuilder::default(), Vec::new());
-    let whole = matrix.data.chunks_exact(matrix.cols.max(1)).all(|row| {
-        entries.clear();
-        entries.extend((0u32..).zip(row.iter().copied()).filter(|(_, value)| *value != 0.0));
-        rows.add(&mut entries).is_ok()
-    });
-    let sparse = if whole { rows.finish(matrix.cols) } else { None };
-    sparse.map_or(Features::Dense(matrix), Features::Sparse)
+/// Text that was checked when its row was read.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -91,6 +91,24 @@ fn classes_are_numbered_by_number_or_else_as_text() {
 }
 
 #[test]
+fn ids_and_labels_keep_their_text() {
+    let graph = parsed("id,label,x\n007,\"a, b\",1\n7,\"say \"\"hi\"\"\",1\n 1e3 ,,1\nü€,\"a, b\",1\n7.0,é,1\n");
+    assert_eq!(graph.names.ids, ["007", "7", "1e3", "ü€", "7.0"]);
+    assert_eq!(graph.names.classes, ["a, b", "say \"hi\"", "é"]);
+    assert_eq!((graph.labels, graph.unlabelled), (vec![0, 1, 0, 0, 2], vec![2]));
+    // One class by several names goes by the first, and classes are in the order of their numbers.
+    let merged = parsed("id,label,x\na,10,1\nb,2.0,1\nc,2,1\nd,010,1\n");
+    assert_eq!((merged.names.classes, merged.labels), (vec!["2.0".into(), "10".into()], vec![1, 0, 0, 1]));
+    let bare = with(params(), |p| p.splits.clear());
+    let refused = |nodes: &[u8]| parse(&bare, b"source,target\n", nodes).unwrap_err();
+    let id = refused(b"id,label,x\na,1,1\n\xe4,1,1\n");
+    assert_eq!(id.to_string(), "nodes.csv, line 3, column `id`: `\u{fffd}` is not UTF-8 text");
+    assert_eq!(id.hint(), Some("save the table with the encoding UTF-8"));
+    let label = refused(b"id,label,x\na,gr\xfcn,1\n").to_string();
+    assert_eq!(label, "nodes.csv, line 2, column `label`: `gr\u{fffd}n` is not UTF-8 text");
+}
+
+#[test]
 fn few_non_zeros_are_kept_sparse() {
     let graph = parsed("id,label,p,q,r,s,t\na,0,0,3,0,0,0\nb,1,0,0,0,0,-1\n");
     assert!(matches!(graph.features, Features::Sparse(_)));
