@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `id` of the nodes | a name of any type, different in every row; compared as text |
 //! | `source`, `target` of the edges | ids |
+//! | `weight` of the edges, if it is named | finite numbers |
 //! | `label` | a class of any type; empty where it is not known |
 //! | `features` | finite numbers, or `true` and `false` for 1 and 0 |
 //! | `splits`, one column per split | `train`, `val` (`valid`, `validation`, `dev`), `test`, or nothing |
@@ -58,6 +59,9 @@ pub struct Params {
     /// Column of the edges: where an edge ends.
     #[serde(default = "target")]
     pub target: String,
+    /// Column of the edges: the weight. Without it edges have none, whatever columns there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<String>,
     /// Column of the nodes: the name that edges use.
     #[serde(default = "id")]
     pub id: String,
@@ -119,6 +123,10 @@ impl params::Params for Params {
             let message = format!("`target`: column `{}` is the source already", self.target);
             problems.push(Problem::value("target", message));
         }
+        if let Some(weight) = self.weight.as_ref().filter(|weight| [&self.source, &self.target].contains(weight)) {
+            let message = format!("`weight`: column `{weight}` is the source or target already");
+            problems.push(Problem::value("weight", message));
+        }
         let mut columns: Vec<&String> = used().collect();
         columns.sort();
         for pair in columns.windows(2).filter(|pair| pair[0] == pair[1]) {
@@ -148,10 +156,11 @@ impl Format for Tables {
 fn assemble(params: &Params, nodes: Table, edges: Table, job: &Job) -> Result<Graph, StageError> {
     // Both headers come first, so that a wrong name is known before a large table has been read.
     let ends = [edges.column("source", &params.source)?, edges.column("target", &params.target)?];
+    let weight = params.weight.as_ref().map(|name| edges.column("weight", name)).transpose()?;
     let nodes_path = nodes.path.display().to_string();
     let nodes = Nodes::read(params, nodes, job)?;
-    let mut pairs = Vec::new();
-    let wanted = Wanted { texts: ends.to_vec(), numbers: Vec::new(), hint: None };
+    let (mut pairs, mut weights) = (Vec::new(), Vec::new());
+    let wanted = Wanted { texts: ends.to_vec(), numbers: weight.into_iter().collect(), hint: None };
     edges.read(&wanted, job, |row| {
         let end = |at: usize, column: &str| {
             let name = row.text(at);
@@ -161,9 +170,10 @@ fn assemble(params: &Params, nodes: Table, edges: Table, job: &Job) -> Result<Gr
             })
         };
         pairs.push((end(0, &params.source)?, end(1, &params.target)?));
+        weights.extend_from_slice(&row.numbers);
         Ok(())
     })?;
-    Ok(nodes.into_graph(pairs))
+    Ok(Graph { weights: weight.map(|_| weights), ..nodes.into_graph(pairs) })
 }
 
 /// What the rows of the nodes say, in their order.

@@ -214,6 +214,7 @@ fn spectrum_lines(s: &Value) -> [(&'static str, String); 3] {
         format!("{} from {:.6} to {:.6}", side["pairs"], number(&side["from"]), number(&side["to"]))
     };
     let loops = if s["operator"]["self-loops"] == json!(false) { ", without self-loops" } else { "" };
+    let loops = if s["operator"]["weights"] == json!("use") { format!("{loops}, weighted") } else { loops.to_owned() };
     let (residual, overlap) = (number(&s["worst-residual"]), number(&s["worst-overlap"]));
     let mut cost = format!("in {}; threads {}", duration_text(number(&s["seconds"])), s["threads"]);
     for name in ["products", "memory"] {

@@ -109,6 +109,24 @@ fn ids_and_labels_keep_their_text() {
 }
 
 #[test]
+fn weights_are_read_where_they_are_asked_for() {
+    let plain = parse(&params(), EDGES.as_bytes(), NODES.as_bytes()).unwrap();
+    assert_eq!(plain.weights, None);
+    let weighted = with(params(), |p| p.weight = Some("weight".into()));
+    let graph = parse(&weighted, EDGES.as_bytes(), NODES.as_bytes()).unwrap();
+    assert_eq!(graph.weights, Some(vec![1.0, 1.0, 9.0, 1.0]));
+    let none = parse(&weighted, b"source,target,weight\n", NODES.as_bytes()).unwrap();
+    assert_eq!(none.weights, Some(Vec::new()));
+    let nan = error(&weighted, &EDGES.replace("9", "nan"), NODES).0;
+    assert_eq!(nan, "edges.csv, line 4, column `weight`: `nan` is not a finite 32-bit number");
+    let absent = error(&with(params(), |p| p.weight = Some("wieght".into())), EDGES, NODES);
+    assert_eq!(absent.0, "edges.csv: has no column `wieght`");
+    assert!(absent.1.contains("did you mean `weight`?"), "{}", absent.1);
+    let key = serde_json::to_value(params()).unwrap();
+    assert!(key.get("weight").is_none(), "not in the key");
+}
+
+#[test]
 fn few_non_zeros_are_kept_sparse() {
     let graph = parsed("id,label,p,q,r,s,t\na,0,0,3,0,0,0\nb,1,0,0,0,0,-1\n");
     assert!(matches!(graph.features, Features::Sparse(_)));
@@ -221,6 +239,8 @@ fn parameters_that_contradict_each_other_are_refused() {
     assert_eq!(leak, "`features`: column `label` is an id, label or split already");
     assert_eq!(refused(json!({"features": ["x", "x"]})), "`features`: column `x` is listed twice");
     assert_eq!(refused(json!({"source": "target"})), "`target`: column `target` is the source already");
+    let ends = refused(json!({"weight": "source"}));
+    assert_eq!(ends, "`weight`: column `source` is the source or target already");
     let twice = "column `label` is used twice among `id`, `label` and `splits`";
     assert_eq!(refused(json!({"splits": ["label"]})), twice);
 }
