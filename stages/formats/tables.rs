@@ -10,7 +10,7 @@
 //! | `source`, `target` of the edges | ids |
 //! | `weight` of the edges, if it is named | finite numbers |
 //! | `label` | a class of any type; empty where it is not known |
-//! | `features` | finite numbers, or `true` and `false` for 1 and 0 |
+//! | `features` | finite numbers, or `true` and `false` for 1 and 0; in Parquet also lists of them, all equally long |
 //! | `splits`, one column per split | `train`, `val` (`valid`, `validation`, `dev`), `test`, or nothing |
 //!
 //! Nodes are numbered in the order of their rows. Classes are numbered in the order of their labels: by number if all
@@ -185,7 +185,7 @@ struct Nodes {
     names: HashMap<Box<[u8]>, u32>,
     /// Which of `names` every node has, if any.
     labels: Vec<Option<u32>>,
-    cols: usize,
+    /// Equally many for every node.
     features: Vec<f32>,
     parts: Vec<Vec<Part>>,
 }
@@ -197,7 +197,7 @@ impl Nodes {
             texts.push(table.column("splits", name)?);
         }
         let numbers = feature_columns(params, &table, &texts)?;
-        let mut nodes = Self { cols: numbers.len(), parts: vec![Vec::new(); params.splits.len()], ..Self::default() };
+        let mut nodes = Self { parts: vec![Vec::new(); params.splits.len()], ..Self::default() };
         let hint = params.features.is_none().then_some(
             "every column that is not the id, the label or a split counts as a feature: list the feature columns in \
              `features`, or take this column out",
@@ -282,7 +282,9 @@ impl Nodes {
         let unlabelled =
             (0u32..).zip(&self.labels).filter(|(_, class)| class.is_none()).map(|(node, _)| node).collect();
         let masks = (!self.parts.is_empty()).then_some(Splits { parts: self.parts });
-        let features = Features::compact(Matrix { rows: self.labels.len(), cols: self.cols, data: self.features });
+        let rows = self.labels.len();
+        let cols = self.features.len() / rows.max(1);
+        let features = Features::compact(Matrix { rows, cols, data: self.features });
         Graph { edges, weights: None, features, labels, classes, unlabelled, masks, names }
     }
 }

@@ -398,7 +398,7 @@ fn problems_of_parquet_name_row_and_column() {
 
 #[test]
 fn only_the_columns_that_are_used_need_a_type_that_is_known() {
-    let nested = Series::new("list".into(), [Series::new("".into(), [1i64]), Series::new("".into(), [2i64])]);
+    let nested = Series::new("list".into(), [Series::new("".into(), ["p"]), Series::new("".into(), ["q"])]);
     let nodes = || {
         vec![
             Series::new("id".into(), ["a", "b"]),
@@ -418,6 +418,71 @@ fn only_the_columns_that_are_used_need_a_type_that_is_known() {
     };
     assert_eq!(read(Some(vec!["x".into()])).unwrap().features.values(), [2.0, 3.0]);
     assert!(read(None).unwrap_err().to_string().starts_with("nodes, column `list`: has type "));
+}
+
+/// A column of lists of numbers.
+fn lists(rows: &[Option<&[Option<f64>]>]) -> Series {
+    let inner = DataType::List(Box::new(DataType::Float64));
+    let rows: Vec<_> = rows.iter().map(|row| row.map(|items| Series::new("".into(), items))).collect();
+    Series::new("list".into(), rows).cast(&inner).unwrap()
+}
+
+fn with_lists(lists: Series) -> Result<Graph, StageError> {
+    let nodes = vec![
+        Series::new("id".into(), ["a", "b", "c"]),
+        Series::new("label".into(), [0i64, 1, 0]),
+        Series::new("x".into(), [1f32, 2.0, 3.0]),
+        lists,
+        Series::new("y".into(), [7i64, 8, 9]),
+    ];
+    parquet(nodes, vec![Series::new("source".into(), ["a"]), Series::new("target".into(), ["b"])])
+}
+
+#[test]
+fn lists_of_numbers_are_several_features() {
+    let row = |a: f64, b: f64| [Some(a), Some(b)];
+    let (first, second, third) = (row(0.5, -1.0), row(2.0, 3.0), row(4.0, 5.0));
+    let good = lists(&[Some(&first), Some(&second), Some(&third)]);
+    let features = with_lists(good.clone()).unwrap().features;
+    let expected = [1.0, 0.5, -1.0, 7.0, 2.0, 2.0, 3.0, 8.0, 3.0, 4.0, 5.0, 9.0];
+    assert_eq!((features.cols(), features.values()), (4, &expected[..]));
+    let whole = good.cast(&DataType::List(Box::new(DataType::Int64))).unwrap();
+    assert_eq!(with_lists(whole).unwrap().features.values()[1..3], [0.0, -1.0]);
+    let cases: [(Series, &str); 6] = [
+        (
+            lists(&[Some(&first), Some(&first[..1]), Some(&third)]),
+            "row 2, column `list`: has 1 numbers, expected 2 as in row 1",
+        ),
+        (lists(&[Some(&first), None, Some(&third)]), "row 2, column `list`: is empty, expected a list of numbers"),
+        (lists(&[Some(&[]), Some(&[]), Some(&[])]), "row 1, column `list`: is an empty list, expected numbers"),
+        (lists(&[None, Some(&first), Some(&first)]), "row 1, column `list`: is empty, expected a list of numbers"),
+        (
+            lists(&[Some(&first), Some(&[Some(1.0), None]), Some(&first)]),
+            "row 2, column `list`: item 1: is empty, expected a number",
+        ),
+        (
+            lists(&[Some(&first), Some(&second), Some(&[Some(f64::NAN), None])]),
+            "row 3, column `list`: item 0: `NaN` is not a finite 32-bit number",
+        ),
+    ];
+    for (column, expected) in cases {
+        assert_eq!(with_lists(column).unwrap_err().to_string(), format!("nodes, {expected}"));
+    }
+}
+
+#[test]
+fn damaged_lists_give_a_sound_graph_or_an_error() {
+    let row = [Some(0.5), Some(2.0)];
+    let mut nodes = nodes_frame();
+    nodes.truncate(3);
+    nodes.push(lists(&[Some(&row), Some(&row), Some(&row), Some(&row)]));
+    let (edges, nodes) = (frame(edges_frame()), frame(nodes));
+    let bare = with(params(), |p| p.splits.clear());
+    let accepted = testing::survive(10_000, &[&edges, &nodes], |files| {
+        let table = |name: &str, bytes: &[u8]| parquet::open(Path::new(name), bytes.to_vec());
+        with_job(|job| assemble(&bare, table("nodes", &files[1])?, table("edges", &files[0])?, job))
+    });
+    assert!(accepted > 10, "{accepted}");
 }
 
 #[test]
