@@ -25,6 +25,7 @@ mod docs;
 mod guide;
 mod invalid;
 mod look;
+mod metrics;
 mod readme;
 mod runs;
 mod sharing;
