@@ -7,6 +7,7 @@
 //! licence: not stated by the publisher
 //! source: https://example.org/texas      # the page of the publisher
 //! folder: texas                          # below the data directory
+//! metric: accuracy                       # the score that its publishers report; may be absent
 //! files:                                 # every file, by its path below the folder
 //!   edges.txt: { url: https://example.org/edges.txt, bytes: 325, sha256: 9f86… }
 //! load:                                  # parameters of the stage `load`; paths start from the folder
@@ -41,6 +42,8 @@ pub struct Manifest {
     pub source: String,
     /// Folder below the data directory.
     pub folder: PathBuf,
+    /// The score that its publishers report, if the manifest says.
+    pub metric: Option<String>,
     /// Every file, in the order written.
     pub files: Vec<DataFile>,
     /// Parameters of the stage `load`, `expect` among them; paths in them start from [`Manifest::root`].
@@ -150,7 +153,8 @@ pub(super) fn read(name: &str, shown: &str, text: &str) -> Result<Manifest, Pipe
     Ok(read)
 }
 
-const FIELDS: [&str; 9] = ["ppgnn", "title", "about", "licence", "source", "folder", "files", "load", "expect"];
+const FIELDS: [&str; 10] =
+    ["ppgnn", "title", "about", "licence", "source", "folder", "metric", "files", "load", "expect"];
 
 impl Reader<'_> {
     fn manifest(&mut self, name: &str, root: &Node, text: Source) -> Manifest {
@@ -176,6 +180,7 @@ impl Reader<'_> {
             about: self.required_line(root, "about"),
             licence: self.required_line(root, "licence"),
             source: self.required_line(root, "source"),
+            metric: root.get("metric").map(|node| self.line(node)),
             folder: folder.map(|(node, text)| self.inside(&text, &node.span)).unwrap_or_default(),
             files: files.map(|(_, f)| f.iter().map(|(k, n)| self.file(k, n)).collect()).unwrap_or_default(),
             load: params,

@@ -1,8 +1,10 @@
 //! `ppgnn check`: validates a pipeline, and warns about problems in its data that would distort results.
 
+use std::collections::BTreeMap;
+
 use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::inspect::{self, Warning};
-use ppgnn_stages::kinds::{Graph, Splits};
+use ppgnn_stages::kinds::{Graph, Metric, Splits};
 use serde_json::json;
 
 use super::artifacts::Artifacts;
@@ -118,7 +120,13 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
     let artifacts = Artifacts::new(&plan, store)?;
     let read = |n: &Node| n.stage.output == Graph::KIND && n.params.files().next().is_some();
     for (id, node) in plan.iter().filter(|(_, n)| read(n)) {
-        match judged(&plan, id, &artifacts) {
+        let decisions = Decisions::on(&plan, id);
+        let manifest = plan.known_data.iter().find(|(known, _)| *known == id).and_then(|(_, name)| catalogue.get(name));
+        let published = manifest.and_then(Result::ok).and_then(|manifest| manifest.metric.clone());
+        if let Some(warning) = published.and_then(|metric| decisions.unlike(&metric)) {
+            found.warnings.push((node.name.to_string(), warning));
+        }
+        match judged(&plan, id, &artifacts, &decisions) {
             Ok(warnings) => found.warnings.extend(warnings),
             // The temporary store failed, which says nothing about the pipeline.
             Err(failure) if failure.code() == exit::STORE => return Err(failure),
@@ -129,7 +137,12 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
 }
 
 /// Warnings about a graph and the splits that the pipeline makes of it.
-fn judged(plan: &Plan, graph: NodeId, artifacts: &Artifacts) -> Result<Vec<(String, Warning)>, Failure> {
+fn judged(
+    plan: &Plan,
+    graph: NodeId,
+    artifacts: &Artifacts,
+    decisions: &Decisions,
+) -> Result<Vec<(String, Warning)>, Failure> {
     let read: Graph = artifacts.get(graph)?;
     let divides = |n: &Node| n.stage.output == Splits::KIND && n.inputs.iter().any(|e| e.node == graph);
     let mut found: Vec<(String, Warning)> = Vec::new();
@@ -140,5 +153,43 @@ fn judged(plan: &Plan, graph: NodeId, artifacts: &Artifacts) -> Result<Vec<(Stri
     if found.is_empty() {
         found.extend(inspect::warnings(&read, None).into_iter().map(|w| (plan.node(graph).name.to_string(), w)));
     }
+    let by_accuracy = decisions.by("accuracy");
+    if !by_accuracy.is_empty() {
+        let warning = inspect::constant_answer(&read, &by_accuracy.join(", "));
+        found.extend(warning.map(|w| (plan.node(graph).name.to_string(), w)));
+    }
     Ok(found)
+}
+
+/// What decides in the part of a pipeline that stands on a graph: parameters, in words, and the scores that they go by.
+struct Decisions(BTreeMap<String, String>);
+
+impl Decisions {
+    fn on(plan: &Plan, graph: NodeId) -> Self {
+        let mut reached = vec![false; plan.nodes.len()];
+        let mut decisions = BTreeMap::new();
+        for (id, node) in plan.iter() {
+            reached[id.0] = id == graph || node.inputs.iter().any(|edge| reached[edge.node.0]);
+            let params = ["select", "metric", "pick"].iter().filter(|_| reached[id.0]);
+            for param in params {
+                let metric = node.params.all().get(*param).and_then(|value| value.as_str()?.parse::<Metric>().ok());
+                let place = if *param == "select" { node.stage.name.to_owned() } else { node.name.to_string() };
+                decisions.extend(metric.map(|metric| (format!("`{param}` of {place}"), metric.score)));
+            }
+        }
+        Self(decisions)
+    }
+
+    /// Returns the parameters that go by a score.
+    fn by(&self, score: &str) -> Vec<&str> {
+        self.0.iter().filter(|(_, by)| *by == score).map(|(place, _)| place.as_str()).collect()
+    }
+
+    /// Warns if nothing in the pipeline goes by the score that the data set's publishers report.
+    fn unlike(&self, published: &str) -> Option<Warning> {
+        (!self.0.is_empty() && self.by(published).is_empty()).then(|| Warning {
+            code: "publishers-metric",
+            message: format!("its publishers report `{published}`, which nothing in the pipeline goes by or shows"),
+        })
+    }
 }

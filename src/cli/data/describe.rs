@@ -57,7 +57,9 @@ pub(super) fn run(args: &Args, context: &DataContext, registry: &Registry) -> Re
     let description = inspect::describe(&graph);
     let warnings = inspect::warnings(&graph, graph.masks.as_ref());
     let spectra = spectra(&plan, node, &store, registry);
-    let about = manifest.as_ref().map(|m| json!({"title": m.title, "licence": m.licence, "source": m.source}));
+    let about = manifest
+        .as_ref()
+        .map(|m| json!({"title": m.title, "licence": m.licence, "source": m.source, "metric": m.metric}));
     let object = json!({
         "version": 1, "name": args.name, "about": about, "description": description, "spectra": spectra,
         "warnings": warnings,
@@ -139,7 +141,10 @@ fn spectra(plan: &Plan, load: NodeId, store: &Store, registry: &Registry) -> Vec
 
 fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Value], warnings: &[Warning]) -> String {
     let mut out = match manifest {
-        Some(m) => format!("{name}: {}\n{}\nsource: {}; licence: {}\n\n", m.title, m.about, m.source, m.licence),
+        Some(m) => {
+            let metric = m.metric.as_ref().map(|metric| format!("; metric: {metric}")).unwrap_or_default();
+            format!("{name}: {}\n{}\nsource: {}; licence: {}{metric}\n\n", m.title, m.about, m.source, m.licence)
+        }
         None => format!("{name}\n\n"),
     };
     let c = &d.counts;
