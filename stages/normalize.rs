@@ -126,10 +126,9 @@ fn weighted(edges: &[(u32, u32)], weights: &[f32], names: &Names) -> Result<Vec<
         all.push((a.min(b), a.max(b), f64::from(weight)));
     }
     all.sort_unstable_by(|x, y| (x.0, x.1).cmp(&(y.0, y.1)).then(x.2.total_cmp(&y.2)));
-    if let Some([(a, b, one), (_, _, other)]) =
-        all.array_windows().find(|[x, y]| (x.0, x.1) == (y.0, y.1) && x.2 != y.2)
-    {
-        let what = format!("the edge {} has weights {one} and {other}, expected one weight", between(*a, *b));
+    let apart = |pair: &&[(u32, u32, f64)]| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1) && pair[0].2 != pair[1].2;
+    if let Some(&[(a, b, one), (_, _, other)]) = all.windows(2).find(apart) {
+        let what = format!("the edge {} has weights {one} and {other}, expected one weight", between(a, b));
         let hint = "models see an undirected graph: give both directions and all copies of an edge the same weight, or \
                     use `weights: ignore`";
         return Err(StageError::unusable(what, hint));

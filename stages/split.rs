@@ -154,7 +154,11 @@ fn random(params: &Params, graph: &Graph) -> Result<Splits, StageError> {
         };
         if params.method == Method::PerClass && members.len() <= train.saturating_add(val) {
             return Err(StageError::unusable(
-                format!("class {class} has {} nodes, expected more than {train} + {val}", members.len()),
+                format!(
+                    "class {} has {} nodes, expected more than {train} + {val}",
+                    graph.names.class(class),
+                    members.len()
+                ),
                 "lower `per-class-train` or `per-class-val`, or use `method: stratified`",
             ));
         }

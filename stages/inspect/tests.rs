@@ -94,7 +94,12 @@ fn classes_and_splits_are_counted_and_names_are_in_kebab_case() {
     graph.masks =
         Some(Splits { parts: vec![vec![TR, TR, TR, VA, TE, TE, NO], vec![TR, TR, VA, VA, TE, TE, TE], vec![TR; 7]] });
     let found = describe(&graph);
-    assert_eq!(found.class_sizes, [3, 2, 1]);
+    assert_eq!((found.class_sizes, found.class_names, found.weights), (vec![3, 2, 1], vec![], None));
+    graph.names.classes = ["x", "y", "z"].map(String::from).to_vec();
+    graph.weights = Some((0..graph.edges.len()).map(|i| if i == 1 { -2.0 } else { 0.5 }).collect());
+    let found = describe(&graph);
+    assert_eq!(found.class_names, ["x", "y", "z"]);
+    assert_eq!(found.weights, Some(WeightFacts { min: -2.0, max: 0.5 }));
     let splits = found.splits.clone().unwrap();
     assert_eq!(splits.sizes[0], PartSizes { train: 3, val: 1, test: 2, outside: 1 });
     assert_eq!(splits.least, PartSizes { train: 2, val: 0, test: 0, outside: 0 });

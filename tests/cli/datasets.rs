@@ -158,6 +158,40 @@ fn describe_reads_a_data_set_of_a_pipeline_too() {
 }
 
 #[test]
+fn names_and_weights_of_ones_own_tables_are_described_and_used() {
+    let pipeline = |more: &str, weights: &str| {
+        format!(
+            "ppgnn: 1\nname: own\ndatasets: {{own: {{format: tables, nodes: n.csv, edges: e.csv{more}}}}}\nstages:\n  \
+             load: {{params: {{dataset: own}}}}\n  normalize: {{inputs: {{graph: load}}, params: {{weights: {weights}}}}}\n"
+        )
+    };
+    let project = Project::new()
+        .file("n.csv", "id,label,x\n007,\"cat, wild\",1\n7,dog\x1b[1m,2\n8,,3\n9,\"cat, wild\",4\n")
+        .file("e.csv", "source,target,weight\n007,7,0.5\n7,007,0.5\n8,9,3\n")
+        .file("own.yaml", &pipeline(", weight: weight", "use"))
+        .file("plain.yaml", &pipeline("", "use"))
+        .file("ignored.yaml", &pipeline("", "ignore"));
+    let shown = project.run(&["data", "describe", "own", "--in", "own.yaml"]).exit(0);
+    let shown = shown
+        .prints("classes                2: cat, wild (2), dog\u{fffd}[1m (1)")
+        .prints("unlabelled nodes     1 of 4");
+    shown.prints("  weights              0.5 to 3, ignored unless `normalize` has `weights: use`");
+    let json = project.run(&["data", "describe", "own", "--in", "own.yaml", "--json"]).exit(0).json();
+    let description = &json["description"];
+    assert_eq!(description["class-names"], serde_json::json!(["cat, wild", "dog\u{1b}[1m"]));
+    assert_eq!(
+        (&description["class-sizes"], &description["weights"]["max"]),
+        (&serde_json::json!([2, 1]), &serde_json::json!(3.0))
+    );
+    project.run(&["run", "own.yaml"]).exit(0);
+    project.run(&["run", "plain.yaml"]).exit(5).says("the edges of the graph have no weights");
+    project.run(&["run", "ignored.yaml"]).exit(0);
+    project.write("e.csv", "source,target,weight\n007,7,0.5\n7,007,0.25\n");
+    let refused = project.run(&["run", "own.yaml"]).exit(5);
+    refused.says("the edge between `007` and `7` has weights 0.25 and 0.5, expected one weight");
+}
+
+#[test]
 fn an_empty_variable_is_one_that_is_not_set() {
     let project = project(&skipping());
     let run = crate::support::finish(project.command(&["check", "p.yaml"]).env("PPGNN_DATA_DIR", ""));
