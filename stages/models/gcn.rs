@@ -13,7 +13,7 @@ use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
+use super::{Build, GraphView, Input, Level, Model, Output, Param, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
 use crate::optim::Rule;
@@ -58,6 +58,8 @@ impl Build for Gcn {
     const ABOUT: &'static str = "Two graph convolutions with dropout between them";
     const VERSION: u32 = 1;
     const HIDDEN: &'static [&'static str] = &["hidden"];
+    // Both convolutions together, without the ReLU between them.
+    const RESPONSE: Option<Respond<Params>> = Some(|_, _, at| Level::of(at.lambda * at.lambda));
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
