@@ -200,9 +200,7 @@ mod tests {
         stage.run(&checked, &job, out.path()).unwrap();
         let test = Metrics::load(out.path()).unwrap().splits.remove(0).test;
         assert_eq!(test.nodes, 5);
-        assert_eq!(
-            test.scores.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-            SCORES.iter().map(|row| row.variant.name).collect::<Vec<_>>()
-        );
+        let names: Vec<_> = test.scores.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, SCORES.iter().map(|row| row.variant.name).collect::<Vec<_>>());
     }
 }

@@ -67,14 +67,8 @@ fn scale(mut features: Features, how: Rows) -> Result<Features, StageError> {
         return Ok(features);
     }
     if let Some(at) = features.values().iter().position(|x| *x < 0.0) {
-        let (node, feature) = features.place(at);
-        return Err(StageError::unusable(
-            format!(
-                "feature {feature} of node {node} is `{}`: rows with negative features have no meaningful sum",
-                features.values()[at]
-            ),
-            "use `rows: stored`",
-        ));
+        let what = format!("{}: rows with negative features have no meaningful sum", named(&features, at));
+        return Err(StageError::unusable(what, "use `rows: stored`"));
     }
     for i in 0..features.rows() {
         let row = features.row_mut(i);
@@ -86,6 +80,11 @@ fn scale(mut features: Features, how: Rows) -> Result<Features, StageError> {
         }
     }
     Ok(features)
+}
+
+fn named(features: &Features, at: usize) -> String {
+    let (node, feature) = features.place(at);
+    format!("feature {feature} of node {node} is `{}`", features.values()[at])
 }
 
 fn reduce(features: &Features, components: usize, job: &Job) -> Result<Features, StageError> {
@@ -104,11 +103,7 @@ fn reduce(features: &Features, components: usize, job: &Job) -> Result<Features,
         ));
     }
     if let Some(at) = features.values().iter().position(|x| !x.is_finite()) {
-        let (node, feature) = features.place(at);
-        return Err(StageError::unusable(
-            format!("feature {feature} of node {node} is `{}`", features.values()[at]),
-            "principal components need finite features",
-        ));
+        return Err(StageError::unusable(named(features, at), "principal components need finite features"));
     }
     job.check_cancelled()?;
     job.progress(&Progress { done: 0, total: 1, note: format!("decomposing {size} × {size}") });

@@ -104,7 +104,7 @@ fn finish(params: &Params, mut graph: Graph, place: &str) -> Result<Graph, Stage
     if graph.classes > graph.nodes() {
         let what = format!("labels go up to {}, but there are {} nodes", graph.classes - 1, graph.nodes());
         let hint = "labels are class numbers from 0; give classes that exist consecutive numbers";
-        return Err(StageError::Data { place: place.to_owned(), what, hint: Some(hint.to_owned()) });
+        return Err(StageError::data(place, what).with_hint(hint));
     }
     if let Some(Draw { train, val, count, seed }) = params.masks {
         if let Some(masks) = &graph.masks {
@@ -117,11 +117,8 @@ fn finish(params: &Params, mut graph: Graph, place: &str) -> Result<Graph, Stage
     }
     let differences = params.expect.as_ref().map(|e| e.differences(&graph)).unwrap_or_default();
     if !differences.is_empty() {
-        return Err(StageError::Data {
-            place: place.to_owned(),
-            what: format!("not what `expect` says: {}", differences.join("; ")),
-            hint: Some(ANOTHER_VERSION.to_owned()),
-        });
+        let what = format!("not what `expect` says: {}", differences.join("; "));
+        return Err(StageError::data(place, what).with_hint(ANOTHER_VERSION));
     }
     Ok(match params.filter {
         Filter::None => graph,

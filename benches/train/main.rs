@@ -93,18 +93,20 @@ fn measure(row: &Row, machine: &Machine, request: &Request) -> Result<bool, Stri
         if let Some(peer) = &mut peer {
             peer.turn(row);
         }
-        let all = [ours.seconds(), before.as_ref().and_then(Side::seconds), peer.as_ref().and_then(Peer::best)];
+        let of_peer = peer.as_ref().and_then(Peer::better).map(|(_, time)| time);
+        let all = [ours.seconds(), before.as_ref().and_then(Side::seconds), of_peer];
         let wanted = 1 + usize::from(before.is_some()) + usize::from(peer.as_ref().is_some_and(Peer::is_there));
         if turn >= repeat() && all.iter().flatten().filter(|estimate| estimate.is_trusted()).count() == wanted {
             break;
         }
     }
     let milliseconds = |side: &Side| side.seconds().map(|seconds| seconds.times(per_split / epochs as f64));
+    let (threads, of_peer) = peer.as_ref().and_then(Peer::better).unzip();
     let found = Found {
         ours: milliseconds(&ours),
         before: before.as_ref().map(milliseconds),
-        peer: peer.as_ref().filter(|peer| peer.is_there()).map(Peer::best),
-        threads: peer.as_ref().and_then(Peer::threads),
+        peer: peer.as_ref().filter(|peer| peer.is_there()).map(|_| of_peer),
+        threads,
     };
     found.print(row, &sizes, machine);
     if request.with_peer && found.peer.is_none() {

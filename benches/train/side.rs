@@ -86,17 +86,8 @@ impl Peer {
         self.0.iter().any(|times| !times.is_empty())
     }
 
-    /// The better of its times.
-    pub fn best(&self) -> Option<Estimate> {
-        Some(self.better()?.1)
-    }
-
-    /// The threads of its better time.
-    pub fn threads(&self) -> Option<usize> {
-        Some(self.better()?.0)
-    }
-
-    fn better(&self) -> Option<(usize, Estimate)> {
+    /// The better of its times, and its threads.
+    pub fn better(&self) -> Option<(usize, Estimate)> {
         let found = Self::counts().into_iter().zip(&self.0);
         let found = found.filter_map(|(threads, times)| Some((threads, Estimate::best(times)?)));
         found.min_by(|a, b| a.1.value.total_cmp(&b.1.value))

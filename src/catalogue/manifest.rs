@@ -7,6 +7,7 @@
 //! licence: not stated by the publisher
 //! source: https://example.org/texas      # the page of the publisher
 //! folder: texas                          # below the data directory
+//! metric: accuracy                       # the score that its publishers report; may be absent
 //! files:                                 # every file, by its path below the folder
 //!   edges.txt: { url: https://example.org/edges.txt, bytes: 325, sha256: 9f86… }
 //! load:                                  # parameters of the stage `load`; paths start from the folder
@@ -41,6 +42,8 @@ pub struct Manifest {
     pub source: String,
     /// Folder below the data directory.
     pub folder: PathBuf,
+    /// The score that its publishers report, if the manifest says.
+    pub metric: Option<String>,
     /// Every file, in the order written.
     pub files: Vec<DataFile>,
     /// Parameters of the stage `load`, `expect` among them; paths in them start from [`Manifest::root`].
@@ -150,7 +153,8 @@ pub(super) fn read(name: &str, shown: &str, text: &str) -> Result<Manifest, Pipe
     Ok(read)
 }
 
-const FIELDS: [&str; 9] = ["ppgnn", "title", "about", "licence", "source", "folder", "files", "load", "expect"];
+const FIELDS: [&str; 10] =
+    ["ppgnn", "title", "about", "licence", "source", "folder", "metric", "files", "load", "expect"];
 
 impl Reader<'_> {
     fn manifest(&mut self, name: &str, root: &Node, text: Source) -> Manifest {
@@ -176,6 +180,7 @@ impl Reader<'_> {
             about: self.required_line(root, "about"),
             licence: self.required_line(root, "licence"),
             source: self.required_line(root, "source"),
+            metric: root.get("metric").map(|node| self.line(node)),
             folder: folder.map(|(node, text)| self.inside(&text, &node.span)).unwrap_or_default(),
             files: files.map(|(_, f)| f.iter().map(|(k, n)| self.file(k, n)).collect()).unwrap_or_default(),
             load: params,
@@ -193,40 +198,43 @@ impl Reader<'_> {
             }
             bytes
         });
-        let arrays = node.get("arrays-sha256").map(|n| self.digests(n)).unwrap_or_default();
+        let arrays = self.digests(node.get("arrays-sha256"));
         DataFile {
             path: self.inside(&key.name, &key.span),
-            urls: node.get("url").map(|n| self.addresses(n)).unwrap_or_default(),
+            urls: self.addresses(node.get("url")),
             bytes,
-            sha256: node.get("sha256").map(|n| self.digests(n)).unwrap_or_default(),
+            sha256: self.digests(node.get("sha256")),
             arrays_sha256: arrays.into_iter().next(),
         }
     }
 
-    fn addresses(&mut self, node: &Node) -> Vec<String> {
+    /// One text or several; `wrong` says what is wrong with one, and what to do about it.
+    fn lines(&mut self, node: Option<&Node>, wrong: impl Fn(&str) -> Option<(String, &str)>) -> Vec<String> {
         let mut found = Vec::new();
-        for item in one_or_many(node) {
-            let url = self.line(item);
-            if !url.is_empty() && !is_allowed_address(&url) {
-                let help = Some("an address starts with `https://`".into());
-                self.problems.add(&item.span, format!("`{url}` is not an address to fetch from"), help);
+        for item in node.map(one_or_many).unwrap_or_default() {
+            let text = self.line(item);
+            if let Some((message, help)) = wrong(&text) {
+                self.problems.add(&item.span, message, Some(help.into()));
             }
-            found.push(url);
+            found.push(text);
         }
         found
     }
 
-    fn digests(&mut self, node: &Node) -> Vec<String> {
-        let mut found = Vec::new();
-        for item in one_or_many(node) {
-            let text = self.line(item);
-            if text.len() != 64 || !text.chars().all(|c| c.is_ascii_hexdigit()) {
-                let help = Some("`sha256sum FILE` prints it".into());
-                self.problems.add(&item.span, "expected a SHA-256 digest of 64 hexadecimal digits", help);
-            }
-            found.push(text.to_ascii_lowercase());
-        }
-        found
+    fn addresses(&mut self, node: Option<&Node>) -> Vec<String> {
+        self.lines(node, |url| {
+            let message = || format!("`{url}` is not an address to fetch from");
+            (!url.is_empty() && !is_allowed_address(url)).then(|| (message(), "an address starts with `https://`"))
+        })
+    }
+
+    fn digests(&mut self, node: Option<&Node>) -> Vec<String> {
+        let found = self.lines(node, |text| {
+            let fine = text.len() == 64 && text.chars().all(|c| c.is_ascii_hexdigit());
+            let message = || "expected a SHA-256 digest of 64 hexadecimal digits".to_owned();
+            (!fine).then(|| (message(), "`sha256sum FILE` prints it"))
+        });
+        found.iter().map(|text| text.to_ascii_lowercase()).collect()
     }
 
     /// A relative path that stays below the folder it starts from, and that cannot be mistaken for half a download.

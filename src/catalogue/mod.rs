@@ -57,7 +57,7 @@ pub struct Catalogue {
 }
 
 /// A manifest, or what is wrong with it.
-type Found = Result<Rc<Manifest>, PipelineError>;
+pub type Found = Result<Rc<Manifest>, PipelineError>;
 
 /// Where a manifest is.
 #[derive(Clone, Debug)]
@@ -87,6 +87,11 @@ impl Catalogue {
     /// Returns all names, sorted.
     pub fn names(&self) -> Vec<String> {
         self.origins.keys().cloned().collect()
+    }
+
+    /// Returns every manifest with its name, or what is wrong with it.
+    pub fn all(&self) -> impl Iterator<Item = (String, Found)> {
+        self.names().into_iter().filter_map(|name| self.get(&name).map(|found| (name, found)))
     }
 
     /// Returns the manifest of a data set; `None` if there is no such name.
@@ -122,24 +127,21 @@ impl KnownDatasets for DataFolder<'_> {
 
 impl Origin {
     fn read(&self, name: &str) -> Result<Manifest, PipelineError> {
-        match self {
-            Self::BuiltIn(text) => manifest::read(name, &format!("<built-in>/datasets/{name}.yaml"), text),
-            Self::File(path) => read_file(name, path),
-        }
-    }
-}
-
-fn read_file(name: &str, path: &Path) -> Result<Manifest, PipelineError> {
-    let shown = path.display().to_string();
-    match std::fs::read_to_string(path) {
+        let path = match self {
+            Self::BuiltIn(text) => return manifest::read(name, &format!("<built-in>/datasets/{name}.yaml"), text),
+            Self::File(path) => path,
+        };
+        let shown = path.display().to_string();
         // Some editors begin a file with a byte-order mark.
-        Ok(text) => manifest::read(name, &shown, text.strip_prefix('\u{feff}').unwrap_or(&text)),
-        Err(error) => {
-            let mut sources = Sources::default();
-            let span = Span { source: sources.add(&shown, Path::new("."), ""), range: 0..0 };
-            let mut problems = Problems::default();
-            problems.add(&span, format!("cannot read `{shown}`: {error}"), None);
-            Err(problems.into_error(&sources))
+        let without_mark = |text: String| text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+        match std::fs::read_to_string(path).map(without_mark) {
+            Ok(text) => manifest::read(name, &shown, &text),
+            Err(error) => {
+                let (mut sources, mut problems) = (Sources::default(), Problems::default());
+                let span = Span { source: sources.add(&shown, Path::new("."), ""), range: 0..0 };
+                problems.add(&span, format!("cannot read `{shown}`: {error}"), None);
+                Err(problems.into_error(&sources))
+            }
         }
     }
 }

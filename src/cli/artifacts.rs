@@ -4,11 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use ppgnn_stages::contract::Artifact;
 
-use super::exit;
 use super::failure::Failure;
 use crate::plan::{NodeId, Plan};
 use crate::report::Tee;
-use crate::run::{FailedNode, FailureKind, RunOptions, execute};
+use crate::run::{RunOptions, execute};
 use crate::store::{Opened, Store, TemporaryStore};
 
 /// Artifacts of a plan. What had to be computed is deleted with it.
@@ -34,8 +33,8 @@ impl<'p> Artifacts<'p> {
             cancel: &AtomicBool::new(false),
         };
         let report = execute(self.plan, &self.store, &options, &Tee(Vec::new()))?;
-        if let Some(failed) = report.failures.first() {
-            return Err(failure(failed));
+        if let Some(failed) = report.failures.into_iter().next() {
+            return Err(failed.failure.into());
         }
         let node = self.plan.node(id);
         match self.store.open_artifact(&node.key, node.stage.name)? {
@@ -45,14 +44,4 @@ impl<'p> Artifacts<'p> {
             }
         }
     }
-}
-
-fn failure(failed: &FailedNode) -> Failure {
-    let code = match failed.failure.kind {
-        FailureKind::Data => exit::DATA,
-        FailureKind::Store => exit::STORE,
-        FailureKind::Stage | FailureKind::Panic => exit::FAILED,
-    };
-    let message = failed.failure.errors.first().map_or("", String::as_str);
-    Failure::new(code, message, failed.failure.hint.as_deref())
 }

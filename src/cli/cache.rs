@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::project::StoreArgs;
-use super::{exit, note, print, print_json};
+use super::{exit, note, print_as};
 use crate::report::{bytes_text, duration_text};
-use crate::store::Integrity;
+use crate::store::Opened;
 use crate::store::prune::{Leftover, choose, delete};
 
 /// List, verify or clean the artifact store
@@ -16,6 +16,11 @@ use crate::store::prune::{Leftover, choose, delete};
 pub struct Args {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    pub(super) json: bool,
 }
 
 #[derive(clap::Subcommand)]
@@ -24,20 +29,9 @@ enum Command {
     Ls {
         /// Only artifacts of this stage
         stage: Option<String>,
-        #[command(flatten)]
-        store: StoreArgs,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
     },
     /// Read every byte of every artifact and compare with its digest
-    Verify {
-        #[command(flatten)]
-        store: StoreArgs,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
+    Verify,
     /// Show what could be deleted: artifacts that no published result needs, resume points, leftovers, quarantine
     ///
     /// A resume point is a checkpoint that an unfinished run left for the next one to continue from. Nothing is deleted
@@ -49,29 +43,15 @@ enum Command {
         /// Only what is older than this, such as 12h or 30d
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
-        #[command(flatten)]
-        store: StoreArgs,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
     },
-}
-
-impl Args {
-    /// Whether stdout must end with one JSON object.
-    pub(super) fn wants_json(&self) -> bool {
-        match &self.command {
-            Command::Ls { json, .. } | Command::Verify { json, .. } | Command::Gc { json, .. } => *json,
-        }
-    }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     match &args.command {
-        Command::Ls { stage, store, json } => ls(stage.as_deref(), store, *json),
-        Command::Verify { store, json } => verify(store, *json),
-        Command::Gc { delete, older_than, store, json } => gc(*delete, *older_than, store, *json),
+        Command::Ls { stage } => ls(stage.as_deref(), &args.store, args.json),
+        Command::Verify => verify(&args.store, args.json),
+        Command::Gc { delete, older_than } => gc(*delete, *older_than, &args.store, args.json),
     }
 }
 
@@ -86,8 +66,8 @@ fn ls(stage: Option<&str>, store: &StoreArgs, as_json: bool) -> Result<u8, Failu
             continue;
         };
         total += m.bytes();
-        let line = (m.key.short(), &artifact.stage, bytes_text(m.bytes()), duration_text(m.seconds), &m.node);
-        out.push_str(&format!("{}  {:<10} {:>9} {:>8}  {}\n", line.0, line.1, line.2, line.3, line.4));
+        let (bytes, seconds) = (bytes_text(m.bytes()), duration_text(m.seconds));
+        out.push_str(&format!("{}  {:<10} {bytes:>9} {seconds:>8}  {}\n", m.key.short(), artifact.stage, m.node));
         listed.push(json!({
             "key": m.key, "stage": artifact.stage, "bytes": m.bytes(), "seconds": m.seconds, "id": m.node,
             "created": m.created, "measured": m.measured,
@@ -95,28 +75,24 @@ fn ls(stage: Option<&str>, store: &StoreArgs, as_json: bool) -> Result<u8, Failu
     }
     // Nothing says which stage a resume point belongs to.
     let points = if stage.is_none() { store.resume_points()? } else { Vec::new() };
-    let unfinished: u64 = points.iter().map(|p| p.bytes).sum();
-    if as_json {
-        let points: Vec<_> = points.iter().map(|p| json!({"key": p.key, "bytes": p.bytes})).collect();
-        print_json(&json!({"version": 1, "artifacts": listed, "bytes": total, "resume-points": points}))?;
-    } else {
-        out.push_str(&format!("{} artifacts, {}\n", listed.len(), bytes_text(total)));
-        if !points.is_empty() {
-            out.push_str(&format!("{} resume points, {}\n", points.len(), bytes_text(unfinished)));
-        }
-        print(&out)?;
+    out.push_str(&format!("{} artifacts, {}\n", listed.len(), bytes_text(total)));
+    if !points.is_empty() {
+        let unfinished = points.iter().map(|p| p.bytes).sum();
+        out.push_str(&format!("{} resume points, {}\n", points.len(), bytes_text(unfinished)));
     }
+    let points: Vec<_> = points.iter().map(|p| json!({"key": p.key, "bytes": p.bytes})).collect();
+    print_as(as_json, &json!({"version": 1, "artifacts": listed, "bytes": total, "resume-points": points}), &out)?;
     Ok(exit::DONE)
 }
 
 fn verify(store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
     let store = store.look()?;
     let (mut whole, mut damaged) = (0, Vec::new());
-    for (artifact, integrity) in store.verify_all()? {
-        match integrity? {
-            Integrity::Whole => whole += 1,
-            Integrity::Absent => {}
-            Integrity::Damaged { what } => {
+    for artifact in store.entries(None)? {
+        match store.verify(&artifact)? {
+            Opened::Hit(_) => whole += 1,
+            Opened::Miss => {}
+            Opened::Damaged { what, .. } => {
                 if !as_json {
                     note(&format!("damaged: {} {}: {what}", artifact.stage, artifact.key.short()));
                 }
@@ -125,11 +101,8 @@ fn verify(store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
         }
     }
     let count = damaged.len();
-    if as_json {
-        print_json(&json!({"version": 1, "whole": whole, "damaged": damaged}))?;
-    } else {
-        print(&format!("{whole} artifacts whole, {count} damaged\n"))?;
-    }
+    let text = format!("{whole} artifacts whole, {count} damaged\n");
+    print_as(as_json, &json!({"version": 1, "whole": whole, "damaged": damaged}), &text)?;
     if count == 0 {
         return Ok(exit::DONE);
     }
@@ -153,30 +126,21 @@ fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bo
         Leftover::Quarantined(name) => ("quarantined", name.clone()),
     };
     let deleted = if really { Some(delete(&store, &chosen)?) } else { None };
-    if as_json {
-        let list: Vec<_> = chosen
-            .iter()
-            .map(|p| json!({"what": describe(&p.what).0, "name": describe(&p.what).1, "bytes": p.bytes}))
-            .collect();
-        let freed = deleted.map(|d| d.bytes);
-        print_json(&json!({"version": 1, "chosen": list, "bytes": total, "deleted": really, "freed": freed}))?;
-        return Ok(exit::DONE);
-    }
-    let mut out = String::new();
+    let (mut out, mut listed) = (String::new(), Vec::new());
     for p in &chosen {
         let (kind, name) = describe(&p.what);
         out.push_str(&format!("{kind:<12} {:>9}  {name}\n", bytes_text(p.bytes)));
+        listed.push(json!({"what": kind, "name": name, "bytes": p.bytes}));
     }
-    match deleted {
-        Some(d) => out.push_str(&format!("deleted {} of {}, {} freed\n", d.count, chosen.len(), bytes_text(d.bytes))),
-        None if chosen.is_empty() => out.push_str("nothing to delete\n"),
-        None => out.push_str(&format!(
-            "{} could be deleted, {}; add --delete to delete them\n",
-            chosen.len(),
-            bytes_text(total)
-        )),
-    }
-    print(&out)?;
+    let count = chosen.len();
+    out += &match deleted {
+        Some(d) => format!("deleted {} of {count}, {} freed\n", d.count, bytes_text(d.bytes)),
+        None if count == 0 => "nothing to delete\n".to_owned(),
+        None => format!("{count} could be deleted, {}; add --delete to delete them\n", bytes_text(total)),
+    };
+    let freed = deleted.map(|d| d.bytes);
+    let object = json!({"version": 1, "chosen": listed, "bytes": total, "deleted": really, "freed": freed});
+    print_as(as_json, &object, &out)?;
     Ok(exit::DONE)
 }
 

@@ -1,19 +1,19 @@
 //! `ppgnn check`: validates a pipeline, and warns about problems in its data that would distort results.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::inspect::{self, Warning};
-use ppgnn_stages::kinds::{Graph, Splits};
+use ppgnn_stages::kinds::{Graph, Metric, Splits};
 use serde_json::json;
 
 use super::artifacts::Artifacts;
 use super::failure::Failure;
-use super::project::{PipelineArgs, StoreArgs, plan_context};
+use super::project::{PipelineArgs, plan_here};
 use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
 use crate::pipeline::Pipeline;
-use crate::plan::{self, FileDigests, NodeId, Plan, PlanContext};
+use crate::plan::{self, Node, NodeId, Plan, PlanContext};
 
 /// Check pipeline files without training anything
 ///
@@ -28,8 +28,6 @@ pub struct Args {
     /// Do not read any data
     #[arg(long)]
     no_data: bool,
-    #[command(flatten)]
-    store: StoreArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -98,24 +96,19 @@ fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
 
 /// Checks every graph and its splits whose data is available. Generated graphs have nothing to warn about.
 fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Registry) -> Result<Findings, Failure> {
-    let digests = FileDigests::default();
-    let digest = |path: &Path| digests.digest(path);
-    let plan =
-        match plan::build(pipeline, &plan_context(registry, &digest, args.pipeline.device_request(&pipeline.device))) {
-            Ok(plan) => plan,
-            Err(error) if error.is_data() => {
-                for problem in &error.problems {
-                    note(&format!("note: {}", problem.message));
-                }
-                let absent = error.problems.iter().map(|p| json!({"why": p.message, "remedy": p.help})).collect();
-                return Ok(Findings { absent, ..Findings::default() });
-            }
-            Err(error) => return Err(error.into()),
-        };
+    let plan = match plan_here(pipeline, registry, args.pipeline.device_request(&pipeline.device)) {
+        Ok(plan) => plan,
+        Err(error) if error.is_data() => {
+            error.problems.iter().for_each(|problem| note(&format!("note: {}", problem.message)));
+            let absent = error.problems.iter().map(|p| json!({"why": p.message, "remedy": p.help})).collect();
+            return Ok(Findings { absent, ..Findings::default() });
+        }
+        Err(error) => return Err(error.into()),
+    };
     for absence in &plan.absent {
         note(&format!("note: {}", absence.what()));
     }
-    let store = args.store.look()?;
+    let store = args.pipeline.store.look()?;
     let mut found = Findings { absent: overview::absent_json(&plan), ..Findings::default() };
     for (node, error) in readiness::prechecks(&plan) {
         found.fails(&node.name, &error.to_string());
@@ -125,11 +118,15 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
         found.fails("files", &failure.message());
     }
     let artifacts = Artifacts::new(&plan, store)?;
-    for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
-        if node.params.files().next().is_none() {
-            continue;
+    let read = |n: &Node| n.stage.output == Graph::KIND && n.params.files().next().is_some();
+    for (id, node) in plan.iter().filter(|(_, n)| read(n)) {
+        let decisions = Decisions::on(&plan, id);
+        let manifest = plan.known_data.iter().find(|(known, _)| *known == id).and_then(|(_, name)| catalogue.get(name));
+        let published = manifest.and_then(Result::ok).and_then(|manifest| manifest.metric.clone());
+        if let Some(warning) = published.and_then(|metric| decisions.unlike(&metric)) {
+            found.warnings.push((node.name.to_string(), warning));
         }
-        match judged(&plan, id, &artifacts) {
+        match judged(&plan, id, &artifacts, &decisions) {
             Ok(warnings) => found.warnings.extend(warnings),
             // The temporary store failed, which says nothing about the pipeline.
             Err(failure) if failure.code() == exit::STORE => return Err(failure),
@@ -140,19 +137,59 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
 }
 
 /// Warnings about a graph and the splits that the pipeline makes of it.
-fn judged(plan: &Plan, graph: NodeId, artifacts: &Artifacts) -> Result<Vec<(String, Warning)>, Failure> {
+fn judged(
+    plan: &Plan,
+    graph: NodeId,
+    artifacts: &Artifacts,
+    decisions: &Decisions,
+) -> Result<Vec<(String, Warning)>, Failure> {
     let read: Graph = artifacts.get(graph)?;
-    let divides = |n: &&(NodeId, &crate::plan::Node)| {
-        n.1.stage.output == Splits::KIND && n.1.inputs.iter().any(|e| e.node == graph)
-    };
-    let nodes: Vec<_> = plan.iter().collect();
+    let divides = |n: &Node| n.stage.output == Splits::KIND && n.inputs.iter().any(|e| e.node == graph);
     let mut found: Vec<(String, Warning)> = Vec::new();
-    for (id, node) in nodes.iter().filter(divides) {
-        let splits: Splits = artifacts.get(*id)?;
+    for (id, node) in plan.iter().filter(|(_, n)| divides(n)) {
+        let splits: Splits = artifacts.get(id)?;
         found.extend(inspect::warnings(&read, Some(&splits)).into_iter().map(|w| (node.name.to_string(), w)));
     }
     if found.is_empty() {
         found.extend(inspect::warnings(&read, None).into_iter().map(|w| (plan.node(graph).name.to_string(), w)));
     }
+    let by_accuracy = decisions.by("accuracy");
+    if !by_accuracy.is_empty() {
+        let warning = inspect::constant_answer(&read, &by_accuracy.join(", "));
+        found.extend(warning.map(|w| (plan.node(graph).name.to_string(), w)));
+    }
     Ok(found)
+}
+
+/// What decides in the part of a pipeline that stands on a graph: parameters, in words, and the scores that they go by.
+struct Decisions(BTreeMap<String, String>);
+
+impl Decisions {
+    fn on(plan: &Plan, graph: NodeId) -> Self {
+        let mut reached = vec![false; plan.nodes.len()];
+        let mut decisions = BTreeMap::new();
+        for (id, node) in plan.iter() {
+            reached[id.0] = id == graph || node.inputs.iter().any(|edge| reached[edge.node.0]);
+            let params = ["select", "metric", "pick"].iter().filter(|_| reached[id.0]);
+            for param in params {
+                let metric = node.params.all().get(*param).and_then(|value| value.as_str()?.parse::<Metric>().ok());
+                let place = if *param == "select" { node.stage.name.to_owned() } else { node.name.to_string() };
+                decisions.extend(metric.map(|metric| (format!("`{param}` of {place}"), metric.score)));
+            }
+        }
+        Self(decisions)
+    }
+
+    /// Returns the parameters that go by a score.
+    fn by(&self, score: &str) -> Vec<&str> {
+        self.0.iter().filter(|(_, by)| *by == score).map(|(place, _)| place.as_str()).collect()
+    }
+
+    /// Warns if nothing in the pipeline goes by the score that the data set's publishers report.
+    fn unlike(&self, published: &str) -> Option<Warning> {
+        (!self.0.is_empty() && self.by(published).is_empty()).then(|| Warning {
+            code: "publishers-metric",
+            message: format!("its publishers report `{published}`, which nothing in the pipeline goes by or shows"),
+        })
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ppgnn_stages::contract::Registry;
 
 use super::failure::Failure;
-use super::project::{PipelineArgs, StoreArgs};
+use super::project::PipelineArgs;
 use super::{exit, print};
 use crate::plan::{NodeId, Plan};
 
@@ -20,8 +20,6 @@ pub struct Args {
     /// Draw a box for each stage, not for each node
     #[arg(long)]
     stages: bool,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -39,9 +37,10 @@ struct Drawing {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let plan = args.pipeline.plan(registry)?;
-    let store = args.store.look()?;
+    let store = args.pipeline.store.look()?;
     let there = |id: NodeId| store.has(&plan.node(id).key, plan.node(id).stage.name);
-    let drawing = if args.stages { of_stages(&plan, there) } else { of_nodes(&plan, there) };
+    let nodes = of_nodes(&plan, there);
+    let drawing = if args.stages { of_stages(&plan, &nodes) } else { nodes };
     print(&match args.format {
         Format::Mermaid => mermaid(&drawing),
         Format::Dot => dot(&drawing),
@@ -56,25 +55,21 @@ fn of_nodes(plan: &Plan, there: impl Fn(NodeId) -> bool) -> Drawing {
     }
 }
 
-fn of_stages(plan: &Plan, there: impl Fn(NodeId) -> bool) -> Drawing {
+fn of_stages(plan: &Plan, nodes: &Drawing) -> Drawing {
     let mut names: Vec<&str> = Vec::new();
     let mut counts: Vec<(usize, usize)> = Vec::new();
-    let mut place = vec![0; plan.nodes.len()];
-    for (id, node) in plan.iter() {
+    let mut place = Vec::new();
+    for (node, (_, cached)) in plan.nodes.iter().zip(&nodes.boxes) {
         let at = names.iter().position(|n| *n == node.name.stage).unwrap_or_else(|| {
             names.push(&node.name.stage);
             counts.push((0, 0));
             names.len() - 1
         });
-        place[id.0] = at;
+        place.push(at);
         counts[at].0 += 1;
-        counts[at].1 += usize::from(there(id));
+        counts[at].1 += usize::from(*cached);
     }
-    let mut arrows: Vec<_> = plan
-        .iter()
-        .flat_map(|(id, n)| n.inputs.iter().map(move |e| (e.node.0, id.0, e.slot)))
-        .map(|(from, to, slot)| (place[from], place[to], slot))
-        .collect();
+    let mut arrows: Vec<_> = nodes.arrows.iter().map(|(from, to, slot)| (place[*from], place[*to], *slot)).collect();
     arrows.sort_unstable();
     arrows.dedup();
     let boxes = names.iter().zip(&counts).map(|(n, (all, hit))| (format!("{n} ({hit} of {all} cached)"), hit == all));

@@ -1,6 +1,6 @@
 //! Resolves a device request to the devices of this machine.
 
-use ppgnn_stages::contract::device::{Backend, Cuda, cuda};
+use ppgnn_stages::contract::device::{Backend, Cuda};
 
 use super::failure::Failure;
 use crate::pipeline::DeviceRequest;
@@ -14,19 +14,7 @@ pub const VERSION: &str = if cfg!(feature = "cuda") {
 
 /// Returns the backend of a request. Keys say nothing else about the device, so results of a GPU can be read without
 /// one.
-pub fn backend(request: &DeviceRequest) -> Backend {
-    backend_given(request, cuda())
-}
-
-/// Returns the GPUs to compute on; none means the CPU.
-///
-/// # Errors
-/// If a requested GPU is not available: there is no silent fallback.
-pub fn gpus(request: &DeviceRequest) -> Result<Vec<usize>, Failure> {
-    gpus_given(request, cuda())
-}
-
-fn backend_given(request: &DeviceRequest, cuda: &Cuda) -> Backend {
+pub fn backend(request: &DeviceRequest, cuda: &Cuda) -> Backend {
     match request {
         DeviceRequest::Cpu => Backend::Cpu,
         DeviceRequest::Auto if cuda.gpus() == 0 => Backend::Cpu,
@@ -34,7 +22,11 @@ fn backend_given(request: &DeviceRequest, cuda: &Cuda) -> Backend {
     }
 }
 
-fn gpus_given(request: &DeviceRequest, cuda: &Cuda) -> Result<Vec<usize>, Failure> {
+/// Returns the GPUs to compute on; none means the CPU.
+///
+/// # Errors
+/// If a requested GPU is not available: there is no silent fallback.
+pub fn gpus(request: &DeviceRequest, cuda: &Cuda) -> Result<Vec<usize>, Failure> {
     let there = || (0..cuda.gpus()).collect();
     let wanted = match request {
         DeviceRequest::Cpu => return Ok(Vec::new()),
@@ -43,8 +35,7 @@ fn gpus_given(request: &DeviceRequest, cuda: &Cuda) -> Result<Vec<usize>, Failur
         DeviceRequest::AllCuda => vec![0],
         DeviceRequest::Cuda(gpus) => gpus.clone(),
     };
-    let missing = wanted.iter().find_map(|gpu| cuda.gpu(*gpu).err());
-    match missing {
+    match wanted.iter().find_map(|gpu| cuda.gpu(*gpu).err()) {
         None => Ok(wanted),
         Some(what) => {
             let message = format!("device `{request}` was requested, but {what}");
@@ -59,8 +50,8 @@ mod tests {
 
     fn chosen(request: &str, cuda: &Cuda) -> Result<(Backend, Vec<usize>), String> {
         let request = request.parse().unwrap();
-        let gpus = gpus_given(&request, cuda).map_err(|f| f.message())?;
-        Ok((backend_given(&request, cuda), gpus))
+        let gpus = gpus(&request, cuda).map_err(|f| f.message())?;
+        Ok((backend(&request, cuda), gpus))
     }
 
     #[test]

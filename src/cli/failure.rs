@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{exit, note};
 use crate::pipeline::PipelineError;
-use crate::run::RunError;
+use crate::run::{FailureKind, NodeFailure, RunError, causes};
 use crate::store::StoreError;
 
 /// A failed command.
@@ -86,13 +86,22 @@ impl From<PipelineError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let mut message = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(inner) = cause {
-            message.push_str(&format!(": {inner}"));
-            cause = inner.source();
-        }
-        Self::new(exit::STORE, message, error.hint())
+        Self::new(exit::STORE, causes(&error).join(": "), error.hint())
+    }
+}
+
+impl From<NodeFailure> for Failure {
+    fn from(failure: NodeFailure) -> Self {
+        Self::new(code_of(failure.kind), failure.errors.join(": "), failure.hint.as_deref())
+    }
+}
+
+/// Returns the exit code of a failed node. Of several, the largest says most.
+pub fn code_of(kind: FailureKind) -> u8 {
+    match kind {
+        FailureKind::Data => exit::DATA,
+        FailureKind::Stage | FailureKind::Panic => exit::FAILED,
+        FailureKind::Store => exit::STORE,
     }
 }
 

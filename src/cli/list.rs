@@ -11,7 +11,7 @@ use ppgnn_stages::models::ModelDef;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::{exit, note, print, print_json};
+use super::{exit, note, print, print_as, print_json};
 use crate::catalogue::{self, Catalogue};
 use crate::pipeline::{Overrides, Pipeline};
 
@@ -60,7 +60,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         What::Stages => registry.stages().map(|def| of_stage(def, registry)).collect(),
         What::Models => registry.rows::<ModelDef>().map(|row| of_row(row.variant())).collect(),
         What::Formats => registry.rows::<FormatDef>().map(|row| of_row(row.variant())).collect(),
-        What::Metrics => registry.rows::<ScoreDef>().map(of_score).collect(),
+        What::Metrics => {
+            let of_score = |row: &ScoreDef| Item { scale: Some(row.scale), ..of_row(row.variant()) };
+            registry.rows::<ScoreDef>().map(of_score).collect()
+        }
         What::Datasets => return datasets(args, registry),
     };
     if let Some(name) = &args.name {
@@ -95,21 +98,19 @@ fn datasets(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         return of_file(file, args.json, registry);
     }
     let catalogue = Catalogue::new(&[PathBuf::from(catalogue::FOLDER)]);
-    let mut names = catalogue.names();
-    if let Some(name) = &args.name {
-        if !names.contains(name) {
-            let hint = match registry.rows::<FormatDef>().any(|row| row.variant().name == name) {
-                true => format!("`{name}` is a format: `ppgnn list formats {name}`"),
-                false => nearest_help(name, names.iter().map(String::as_str)),
-            };
-            return Err(Failure::usage(format!("there is no data set `{name}`"), Some(&hint)));
-        }
-        names = vec![name.clone()];
+    let names = catalogue.names();
+    if let Some(name) = args.name.as_ref().filter(|name| !names.contains(name)) {
+        let hint = match registry.rows::<FormatDef>().any(|row| row.variant().name == name) {
+            true => format!("`{name}` is a format: `ppgnn list formats {name}`"),
+            false => nearest_help(name, names.iter().map(String::as_str)),
+        };
+        return Err(Failure::usage(format!("there is no data set `{name}`"), Some(&hint)));
     }
     let (mut out, mut listed, mut code) = (String::new(), Vec::new(), exit::DONE);
-    for name in names {
-        match catalogue.get(&name) {
-            Some(Ok(m)) => {
+    let wanted = |name: &String| args.name.as_ref().is_none_or(|only| only == name);
+    for (name, manifest) in catalogue.all().filter(|(name, _)| wanted(name)) {
+        match manifest {
+            Ok(m) => {
                 out.push_str(&format!("{name:<20} {}\n", m.title));
                 if args.name.is_some() {
                     out.push_str(&format!("  {}\n  licence: {}\n  source: {}\n", m.about, m.licence, m.source));
@@ -119,13 +120,12 @@ fn datasets(args: &Args, registry: &Registry) -> Result<u8, Failure> {
                 }));
             }
             // One bad manifest does not hide the others.
-            Some(Err(error)) => {
+            Err(error) => {
                 code = exit::INVALID;
                 note(&error.to_string());
                 out.push_str(&format!("{name:<20} its manifest is invalid\n"));
                 listed.push(json!({"name": name, "error": error.to_string()}));
             }
-            None => {}
         }
     }
     if args.json {
@@ -190,26 +190,15 @@ fn of_row(row: &Variant) -> Item {
     }
 }
 
-fn of_score(row: &ScoreDef) -> Item {
-    Item { scale: Some(row.scale), ..of_row(row.variant()) }
-}
-
 fn of_file(file: &Path, as_json: bool, registry: &Registry) -> Result<u8, Failure> {
     let pipeline = Pipeline::load(file, &Overrides::default(), registry, &crate::pipeline::Nothing)?;
-    if as_json {
-        let list: Vec<_> =
-            pipeline.datasets.all.iter().map(|(k, n)| json!({"name": k.name, "params": n.value()})).collect();
-        print_json(&json!({"version": 1, "items": list}))?;
-    } else {
-        let line = |(k, n): &(crate::pipeline::Key, crate::pipeline::Node)| format!("{:<20} {}\n", k.name, n.value());
-        print(&pipeline.datasets.all.iter().map(line).collect::<String>())?;
+    let (mut out, mut listed) = (String::new(), Vec::new());
+    for (key, params) in &pipeline.datasets.all {
+        out.push_str(&format!("{:<20} {}\n", key.name, params.value()));
+        listed.push(json!({"name": key.name, "params": params.value()}));
     }
+    print_as(as_json, &json!({"version": 1, "items": listed}), &out)?;
     Ok(exit::DONE)
-}
-
-/// Where an added row comes from.
-fn of_crate(item: &Item) -> String {
-    item.from.added().map_or(String::new(), |from| format!(", crate {from}"))
 }
 
 fn scale_text(scale: Scale) -> String {
@@ -222,7 +211,8 @@ fn text(item: &Item, detailed: bool) -> String {
     if !detailed {
         return format!("{:<20} {}{scale}\n", item.name, item.about);
     }
-    let mut out = format!("{}: {}{scale} (version {}{})\n", item.name, item.about, item.version, of_crate(item));
+    let from = item.from.added().map(|from| format!(", crate {from}")).unwrap_or_default();
+    let mut out = format!("{}: {}{scale} (version {}{from})\n", item.name, item.about, item.version);
     for line in &item.details {
         out.push_str(&format!("  {line}\n"));
     }

@@ -111,7 +111,7 @@ impl Command {
             Self::Plan(args) => args.json,
             Self::Why(args) => args.json,
             Self::Check(args) => args.json,
-            Self::Cache(args) => args.wants_json(),
+            Self::Cache(args) => args.json,
             Self::Data(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
@@ -141,8 +141,7 @@ fn start_tracing() {
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match written {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::unexpected(format!("cannot write to stdout: {error}")))
         }
@@ -153,6 +152,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a result to stdout as one line of JSON.
 pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
     print(&format!("{value}\n"))
+}
+
+/// Writes a result to stdout as JSON or as text for people.
+pub(crate) fn print_as(json: bool, object: &serde_json::Value, text: &str) -> Result<(), Failure> {
+    if json { print_json(object) } else { print(text) }
 }
 
 /// Writes a note to stderr.

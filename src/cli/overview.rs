@@ -16,18 +16,17 @@ const MOST_EXPLAINED: usize = 500;
 /// Shows the part of a plan that the targets need.
 pub fn show(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId], json: bool) -> Result<u8, Failure> {
     let rows = rows(plan, store, wanted, force);
-    if json {
-        let nodes: Vec<_> = rows.iter().map(|r| r.json(plan)).collect();
-        let count = |state: &str| rows.iter().filter(|r| r.state == state).count();
-        let absent = absent_json(plan);
-        print_json(&json!({
-            "version": 1, "pipeline": plan.pipeline, "profile": plan.profile,
-            "hits": count("hit"), "misses": count("miss"), "absent": count("absent"),
-            "unshared-nodes": plan.unshared, "expected-seconds": total(&rows), "absent-data": absent, "nodes": nodes,
-        }))?;
-    } else {
+    if !json {
         print(&text(plan, &rows))?;
+        return Ok(exit::DONE);
     }
+    let nodes: Vec<_> = rows.iter().map(|r| r.json(plan)).collect();
+    let count = |state: &str| rows.iter().filter(|r| r.state == state).count();
+    print_json(&json!({
+        "version": 1, "pipeline": plan.pipeline, "profile": plan.profile,
+        "hits": count("hit"), "misses": count("miss"), "absent": count("absent"),
+        "unshared-nodes": plan.unshared, "expected-seconds": total(&rows), "absent-data": absent_json(plan), "nodes": nodes,
+    }))?;
     Ok(exit::DONE)
 }
 
@@ -67,7 +66,7 @@ fn rows(plan: &Plan, store: &Store, wanted: &[NodeId], force: &[NodeId]) -> Vec<
             NodeState::Hit => Row { id, state: "hit", seconds: None, why: String::new() },
             NodeState::Absent => Row { id, state: "absent", seconds: None, why: "not needed".into() },
             NodeState::Miss => {
-                let seconds = recall.expect(node).map(|e| e.seconds);
+                let seconds = recall.expect(node);
                 let why = if force.contains(&id) {
                     "forced".to_owned()
                 } else if misses <= MOST_EXPLAINED {

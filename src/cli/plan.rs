@@ -3,8 +3,8 @@
 use ppgnn_stages::contract::Registry;
 
 use super::failure::Failure;
-use super::project::{PipelineArgs, StoreArgs};
-use super::{overview, targets};
+use super::overview;
+use super::targets::TargetArgs;
 
 /// Show what a run would compute, reuse, and why
 ///
@@ -13,12 +13,7 @@ use super::{overview, targets};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    pipeline: PipelineArgs,
-    /// Nodes, stages or tables to plan for (default: all)
-    #[arg(value_name = "TARGET")]
-    targets: Vec<String>,
-    #[command(flatten)]
-    store: StoreArgs,
+    of: TargetArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -26,8 +21,6 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan(registry)?;
-    let store = args.store.look()?;
-    let wanted = if args.targets.is_empty() { plan.leaves() } else { targets::find(&plan, &args.targets)? };
-    overview::show(&plan, &store, &wanted, &[], args.json)
+    let plan = args.of.pipeline.plan(registry)?;
+    overview::show(&plan, &args.of.pipeline.store.look()?, &args.of.wanted(&plan)?, &[], args.json)
 }

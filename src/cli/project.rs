@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ppgnn_stages::contract::device::cuda;
 use ppgnn_stages::contract::{Registry, profile};
 
 use crate::catalogue::{self, Catalogue, DataFolder};
-use crate::pipeline::{DeviceRequest, Overrides, Pipeline};
+use crate::pipeline::{DeviceRequest, Overrides, Pipeline, PipelineError};
 use crate::plan::{self, FileDigests, Plan, PlanContext};
 use crate::store::Store;
 
@@ -30,7 +31,7 @@ impl DataArgs {
     }
 }
 
-/// The pipeline and what to change in it.
+/// The pipeline, what to change in it, and where its artifacts are kept.
 #[derive(clap::Args, Clone)]
 pub struct PipelineArgs {
     /// Pipeline file
@@ -48,13 +49,11 @@ pub struct PipelineArgs {
     pub device: Option<DeviceRequest>,
     #[command(flatten)]
     pub data: DataArgs,
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 impl PipelineArgs {
-    fn overrides(&self) -> Overrides {
-        Overrides { profile: self.profile.clone(), set: self.set.clone() }
-    }
-
     /// The data sets that the pipeline may name.
     pub fn catalogue(&self) -> Catalogue {
         self.data.catalogue(Some(&self.file))
@@ -66,7 +65,8 @@ impl PipelineArgs {
             return Err(Failure::usage(format!("cannot read `{}`: {error}", self.file.display()), None));
         }
         let known = DataFolder { catalogue, data_dir: &self.data.data_dir };
-        Ok(Pipeline::load(&self.file, &self.overrides(), registry, &known)?)
+        let overrides = Overrides { profile: self.profile.clone(), set: self.set.clone() };
+        Ok(Pipeline::load(&self.file, &overrides, registry, &known)?)
     }
 
     /// Reads the pipeline and plans it.
@@ -76,15 +76,9 @@ impl PipelineArgs {
 
     /// Does the same for a command that uses the data sets itself.
     pub fn plan_with(&self, catalogue: &Catalogue, registry: &Registry) -> Result<Plan, Failure> {
-        let digests = FileDigests::default();
-        let digest = |path: &Path| digests.digest(path);
         let pipeline =
             tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(catalogue, registry))?;
-        let around = plan_context(registry, &digest, self.device_request(&pipeline.device));
-        let plan = tracing::info_span!("plan", points = pipeline.sweep.points.len())
-            .in_scope(|| plan::build(&pipeline, &around))?;
-        tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, device = around.device_profile, "planned");
-        Ok(plan)
+        Ok(plan_here(&pipeline, registry, self.device_request(&pipeline.device))?)
     }
 
     /// The requested device: the command line overrides the file.
@@ -112,7 +106,7 @@ impl PipelineArgs {
 #[derive(clap::Args, Clone)]
 pub struct StoreArgs {
     /// Folder of the artifact store
-    #[arg(long, value_name = "DIR", env = "PPGNN_ARTIFACTS", default_value = "artifacts")]
+    #[arg(long, value_name = "DIR", env = "PPGNN_ARTIFACTS", default_value = "artifacts", global = true)]
     pub artifacts: PathBuf,
 }
 
@@ -128,18 +122,20 @@ impl StoreArgs {
     }
 }
 
-/// What a plan depends on besides the pipeline, on this machine.
-pub fn plan_context<'d>(registry: &'d Registry, digest: Digest<'d>, device: &DeviceRequest) -> PlanContext<'d> {
-    PlanContext {
+/// Plans a pipeline on this machine.
+pub fn plan_here(pipeline: &Pipeline, registry: &Registry, device: &DeviceRequest) -> Result<Plan, PipelineError> {
+    let digests = FileDigests::default();
+    let around = PlanContext {
         registry,
         profile: profile::numeric_profile(),
-        device_profile: profile::numeric_profile_on(device::backend(device)),
-        digest,
-    }
+        device_profile: profile::numeric_profile_on(device::backend(device, cuda())),
+        digest: &|path| digests.digest(path),
+    };
+    let points = pipeline.sweep.points.len();
+    let plan = tracing::info_span!("plan", points).in_scope(|| plan::build(pipeline, &around))?;
+    tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, device = around.device_profile, "planned");
+    Ok(plan)
 }
-
-/// Returns the content digest of a file.
-pub type Digest<'d> = &'d dyn Fn(&Path) -> std::io::Result<String>;
 
 /// An empty variable is one that is not set.
 fn data_dir(text: &str) -> Result<PathBuf, std::convert::Infallible> {

@@ -1,18 +1,20 @@
 //! `ppgnn run`: computes what is not in the store, and publishes what the pipeline is for.
 
 use ppgnn_stages::contract::Registry;
+use ppgnn_stages::contract::device::cuda;
 use serde_json::json;
 
-use super::failure::Failure;
+use super::failure::{Failure, code_of};
 use super::interrupt::interruptible;
 use super::outputs::{self, OutputFile};
-use super::project::{PipelineArgs, StoreArgs};
+use super::project::PipelineArgs;
 use super::runs::RunFiles;
 use super::stored::Stored;
-use super::{device, exit, note, overview, print, print_json, readiness, targets};
+use super::targets::{self, TargetArgs};
+use super::{device, exit, note, overview, print, print_json, readiness};
 use crate::plan::{NodeId, Plan, file_name};
 use crate::report::{JsonLines, Style, Tee, Terminal};
-use crate::run::{FailureKind, RunOptions, RunReport, execute};
+use crate::run::{RunOptions, execute};
 use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Store};
 
 /// Compute what is not in the store, publish the tables and print them
@@ -23,10 +25,7 @@ use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Store};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    pipeline: PipelineArgs,
-    /// Nodes, stages or tables to compute (default: all)
-    #[arg(value_name = "TARGET")]
-    targets: Vec<String>,
+    of: TargetArgs,
     /// Show what would run, and run nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -42,8 +41,6 @@ pub struct Args {
     /// Continue with everything that does not depend on a failed node (the default)
     #[arg(short = 'k', long)]
     keep_going: bool,
-    #[command(flatten)]
-    store: StoreArgs,
     /// Print one JSON object at the end instead of the tables
     #[arg(long)]
     pub(super) json: bool,
@@ -57,16 +54,16 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
-    let catalogue = args.pipeline.catalogue();
-    let plan = args.pipeline.plan_with(&catalogue, registry)?;
-    let wanted = if args.targets.is_empty() { plan.leaves() } else { targets::find(&plan, &args.targets)? };
-    let force = if args.force.is_empty() { Vec::new() } else { targets::find(&plan, &args.force)? };
+    let pipeline = &args.of.pipeline;
+    let catalogue = pipeline.catalogue();
+    let plan = pipeline.plan_with(&catalogue, registry)?;
+    let (wanted, force) = (args.of.wanted(&plan)?, targets::find(&plan, &args.force)?);
     if args.dry_run {
-        return overview::show(&plan, &args.store.look()?, &wanted, &force, args.json);
+        return overview::show(&plan, &pipeline.store.look()?, &wanted, &force, args.json);
     }
-    let gpus = device::gpus(args.pipeline.device_request(&plan.device))?;
-    let store = args.store.open()?;
-    readiness::verify_data(&plan, &store, (&wanted, &force), &catalogue, &args.pipeline.data)?;
+    let gpus = device::gpus(pipeline.device_request(&plan.device), cuda())?;
+    let store = pipeline.store.open()?;
+    readiness::verify_data(&plan, &store, (&wanted, &force), &catalogue, &pipeline.data)?;
     if let Some((node, error)) = readiness::prechecks(&plan).next() {
         return Err(Failure::new(exit::DATA, format!("{}: {error}", node.name), error.hint()));
     }
@@ -90,7 +87,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let _in_use = store.hold()?;
     let report = execute(&plan, &store, &options, &Tee(vec![&terminal, &json_lines]))?;
     let published = publish(&plan, &store, &wanted, args)?;
-    let code = exit_code(&report);
+    let of_failures = report.failures.iter().map(|f| code_of(f.failure.kind)).max().unwrap_or(exit::DONE);
+    let code = if report.interrupted { exit::INTERRUPTED } else { of_failures };
     if args.json {
         let mut object = json!({"version": 1, "pipeline": plan.pipeline, "profile": plan.profile});
         let fields = serde_json::to_value(&report).map_err(|e| Failure::unexpected(e.to_string()))?;
@@ -108,10 +106,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
 
 /// Publishes every requested output that is in the store, and prints Markdown. Returns the published files.
 fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result<Vec<String>, Failure> {
-    let overrides = overrides(plan, &args.pipeline);
+    let overrides = overrides(plan, &args.of.pipeline);
     let folder = beside(plan, &overrides);
     let mut run = PublishedRun { overrides, ..PublishedRun::default() };
-    let stored = Stored { plan, store, words: args.pipeline.words() };
+    let stored = Stored { plan, store, words: args.of.pipeline.words() };
     let (mut printed, mut tidy) = (Vec::new(), Vec::new());
     for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node)) {
         let Some(files) = outputs::files(plan, output, store)? else { continue };
@@ -145,7 +143,7 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
 
 /// What the command line changes in the results: a device with another backend than the file's, and `--set` options.
 fn overrides(plan: &Plan, args: &PipelineArgs) -> Vec<String> {
-    let (asked, of_file) = (device::backend(args.device_request(&plan.device)), device::backend(&plan.device));
+    let [asked, of_file] = [args.device_request(&plan.device), &plan.device].map(|d| device::backend(d, cuda()));
     let device = (asked != of_file).then(|| format!("device={asked}"));
     device.into_iter().chain(args.set.iter().cloned()).collect()
 }
@@ -156,19 +154,4 @@ fn beside(plan: &Plan, overrides: &[String]) -> Option<String> {
     let mut words = plan.profile.iter().chain(overrides).map(String::as_str).peekable();
     words.peek()?;
     Some(file_name(words, ","))
-}
-
-fn exit_code(report: &RunReport) -> u8 {
-    if report.interrupted {
-        return exit::INTERRUPTED;
-    }
-    if report.failed_by(FailureKind::Store) {
-        return exit::STORE;
-    }
-    let data_only = report.failures.iter().all(|f| f.failure.kind == FailureKind::Data);
-    match (report.failures.is_empty(), data_only) {
-        (true, _) => exit::DONE,
-        (false, true) => exit::DATA,
-        (false, false) => exit::FAILED,
-    }
 }

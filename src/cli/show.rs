@@ -6,7 +6,7 @@ use ppgnn_stages::kinds::{FileDoc, files_of};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::project::{PipelineArgs, StoreArgs};
+use super::project::PipelineArgs;
 use super::stored::Stored;
 use super::{exit, print, print_json, targets};
 use crate::report::{bytes_text, duration_text, measured_text};
@@ -26,8 +26,6 @@ pub struct Args {
     /// Node of the pipeline; without it, what stands in place of the file is a key
     #[arg(value_name = "NODE")]
     node: Option<String>,
-    #[command(flatten)]
-    store: StoreArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -35,7 +33,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
-    let store = args.store.look()?;
+    let store = args.pipeline.store.look()?;
     let artifact = match &args.node {
         Some(node) => of_node(args, node, &store, registry)?,
         None => of_key(&args.pipeline.file.display().to_string(), &store)?,
@@ -48,7 +46,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             return Err(Failure::new(exit::DATA, format!("artifact {artifact} is damaged: {what}"), Some(hint)));
         }
     };
-    let kind = registry.stage(&entry.stage).map(|stage| stage.output);
+    let kind = registry.stage(&entry.manifest.ingredients.stage).map(|stage| stage.output);
     let files = files(&entry, kind)?;
     let around = Around::new(&entry, &store)?;
     if args.json {
@@ -134,7 +132,8 @@ impl Around {
             (input.slot.clone(), input.key.to_string(), there)
         });
         let inputs = inputs.collect();
-        let reads = |manifest: &Manifest| manifest.ingredients.inputs.iter().any(|input| input.key == entry.key);
+        let reads =
+            |manifest: &Manifest| manifest.ingredients.inputs.iter().any(|input| input.key == entry.manifest.key);
         Ok(Self { inputs, used_by: all.into_iter().filter(reads).collect() })
     }
 }
@@ -143,7 +142,7 @@ fn as_text(entry: &Entry, kind: Option<Kind>, files: &[Shown], around: &Around) 
     let manifest = &entry.manifest;
     let kind = kind.map_or(String::new(), |kind| format!(", {kind}"));
     let mut out = format!("{}{kind}, {}\n", manifest.node, bytes_text(manifest.bytes()));
-    out.push_str(&format!("key     {}\nfolder  {}\n", entry.key, entry.dir.display()));
+    out.push_str(&format!("key     {}\nfolder  {}\n", entry.manifest.key, entry.dir.display()));
     for file in files {
         let about = file.doc.map_or(String::new(), |doc| format!(": {}", doc.about));
         out.push_str(&format!("\n{} ({}){about}\n", file.name, bytes_text(file.bytes)));
@@ -217,7 +216,7 @@ fn as_json(entry: &Entry, kind: Option<Kind>, files: &[Shown], around: &Around) 
     let user =
         |manifest: &Manifest| json!({"stage": manifest.ingredients.stage, "key": manifest.key, "id": manifest.node});
     json!({
-        "version": 1, "id": manifest.node, "stage": entry.stage, "kind": kind.map(|kind| kind.0), "key": entry.key,
+        "version": 1, "id": manifest.node, "stage": entry.manifest.ingredients.stage, "kind": kind.map(|kind| kind.0), "key": entry.manifest.key,
         "folder": entry.dir, "files": files.iter().map(file).collect::<Vec<_>>(),
         "ingredients": manifest.ingredients, "seconds": manifest.seconds, "threads": manifest.threads,
         "created": manifest.created, "ppgnn": manifest.ppgnn, "measured": manifest.measured,

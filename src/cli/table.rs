@@ -1,11 +1,12 @@
 //! `ppgnn table`: prints tables from the store and computes nothing.
 
+use clap::ValueEnum;
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
 use super::outputs::{self, OutputFile};
-use super::project::{PipelineArgs, StoreArgs};
+use super::project::PipelineArgs;
 use super::{exit, print};
 use crate::plan::{Output, Plan};
 
@@ -20,8 +21,6 @@ pub struct Args {
     /// Format to print
     #[arg(long, value_enum, default_value = "md")]
     format: Format,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 /// A format that tables are printed in.
@@ -39,20 +38,15 @@ pub enum Format {
 
 impl Format {
     /// What the names of files in the format end in.
-    fn ending(self) -> &'static str {
-        match self {
-            Self::Md => "md",
-            Self::Tex => "tex",
-            Self::Csv => "csv",
-            Self::Json => "json",
-        }
+    fn ending(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let plan = args.pipeline.plan(registry)?;
-    let store = args.store.look()?;
+    let store = args.pipeline.store.look()?;
     // Other outputs, such as figures, have no file of the format.
     let tables: Vec<&Output> = plan.outputs.iter().filter(|o| has_format(&plan, o, args.format)).collect();
     let wanted = match &args.name {

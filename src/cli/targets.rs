@@ -3,7 +3,25 @@
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
+use super::project::PipelineArgs;
 use crate::plan::{NodeId, NodeName, Plan};
+
+/// A pipeline and some of its nodes.
+#[derive(clap::Args)]
+pub struct TargetArgs {
+    #[command(flatten)]
+    pub pipeline: PipelineArgs,
+    /// Nodes, stages or tables (default: all)
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+}
+
+impl TargetArgs {
+    /// Returns the nodes that are asked for.
+    pub fn wanted(&self, plan: &Plan) -> Result<Vec<NodeId>, Failure> {
+        if self.targets.is_empty() { Ok(plan.leaves()) } else { find(plan, &self.targets) }
+    }
+}
 
 /// Returns the nodes that match any of the words, in plan order.
 ///
@@ -14,9 +32,9 @@ pub fn find(plan: &Plan, words: &[String]) -> Result<Vec<NodeId>, Failure> {
     for word in words {
         let mut any = false;
         for (id, node) in plan.iter() {
-            let names = std::iter::once(&node.name).chain(&node.aliases);
+            let mut names = std::iter::once(&node.name).chain(&node.aliases);
             let is_output = plan.outputs.iter().any(|o| o.node == id && o.name == *word);
-            if is_output || is_key(word, &node.key.to_string()) || names.into_iter().any(|n| means(word, n)) {
+            if is_output || is_key(word, &node.key.to_string()) || names.any(|n| means(word, n)) {
                 found[id.0] = true;
                 any = true;
             }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::overview::shown;
-use super::project::{PipelineArgs, StoreArgs};
+use super::project::PipelineArgs;
 use super::{exit, print, print_json, targets};
 use crate::history::{Difference, Nearest, Recall};
 use crate::plan::{ArtifactKey, Node, NodeId, Plan};
@@ -24,8 +24,6 @@ pub struct Args {
     /// Node (its name, the start of it, or six digits of its key)
     #[arg(value_name = "NODE")]
     node: String,
-    #[command(flatten)]
-    store: StoreArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -37,7 +35,7 @@ const MOST_SHOWN: usize = 8;
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let plan = args.pipeline.plan(registry)?;
-    let store = args.store.look()?;
+    let store = args.pipeline.store.look()?;
     let found = targets::find(&plan, std::slice::from_ref(&args.node))?;
     let recall = Recall::new(&store);
     if args.json {

@@ -1,5 +1,7 @@
 //! Compares the ingredients of two keys, one by one.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::plan::{ArtifactKey, KeyInputs};
@@ -48,10 +50,7 @@ pub fn differences(before: &KeyInputs, now: &KeyInputs) -> Vec<Difference> {
         (!rows.is_empty()).then(|| Value::from(rows.join(", ")))
     };
     compare("added rows", added(before), added(now));
-    let mut names: Vec<&String> = before.params.keys().chain(now.params.keys()).collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
+    for name in before.params.keys().chain(now.params.keys()).collect::<BTreeSet<_>>() {
         compare(&format!("params.{name}"), before.params.get(name).cloned(), now.params.get(name).cloned());
     }
     compare("numeric profile", Some(before.profile.clone().into()), Some(now.profile.clone().into()));
@@ -63,11 +62,8 @@ fn input_differences(before: &KeyInputs, now: &KeyInputs) -> Vec<Difference> {
     let of = |k: &KeyInputs, slot: &str| -> Vec<ArtifactKey> {
         k.inputs.iter().filter(|i| i.slot == slot).map(|i| i.key).collect()
     };
-    let mut slots: Vec<&String> = before.inputs.iter().chain(&now.inputs).map(|i| &i.slot).collect();
-    slots.sort_unstable();
-    slots.dedup();
     let mut found = Vec::new();
-    for slot in slots {
+    for slot in before.inputs.iter().chain(&now.inputs).map(|i| &i.slot).collect::<BTreeSet<_>>() {
         let (b, n) = (of(before, slot), of(now, slot));
         let many = b.len().max(n.len()) > 1;
         for i in 0..b.len().max(n.len()) {

@@ -5,5 +5,4 @@ mod expect;
 mod recall;
 
 pub use difference::{Difference, Side, differences};
-pub use expect::Expectation;
 pub use recall::{Nearest, Recall};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::difference::{Difference, differences};
-use super::expect::Expectation;
+use super::expect::expected_seconds;
 use crate::plan::Node;
 use crate::store::{Manifest, Store};
 
@@ -58,8 +58,8 @@ impl<'s> Recall<'s> {
             .map(|(differences, manifest)| Nearest { manifest: manifest.clone(), differences })
     }
 
-    /// Says how long a node can be expected to take.
-    pub fn expect(&self, node: &Node) -> Option<Expectation> {
-        Expectation::of(node, &self.of_stage(node.stage.name))
+    /// Returns the seconds that a node can be expected to take.
+    pub fn expect(&self, node: &Node) -> Option<f64> {
+        expected_seconds(node, &self.of_stage(node.stage.name))
     }
 }

@@ -69,11 +69,8 @@ impl Sweep {
     /// Expands the sweep. `forced` settings reduce an axis over the same parameter to their one value.
     pub fn expand(entry: SweepEntry, forced: &[Setting], problems: &mut Problems) -> Self {
         let first_axis = entry.axes.first().map(|a| a.name.span.clone()).unwrap_or_default();
-        let mut sweep = Self {
-            axes: entry.axes.into_iter().map(|a| axis(a, forced)).collect(),
-            points: Vec::new(),
-            when: Vec::new(),
-        };
+        let axes = entry.axes.into_iter().map(|a| axis(a, forced)).collect();
+        let mut sweep = Self { axes, ..Self::default() };
         // Axes that apply to some points only come last; at other points they have no value.
         let mut conditional = Vec::new();
         for (at, when) in entry.when.iter().enumerate() {
@@ -94,7 +91,7 @@ impl Sweep {
         let exclude: Vec<_> = entry.exclude.iter().map(|e| sweep.matches(e, problems)).collect();
         let mut points = product(&groups, sweep.axes.len(), |axis| (0..grid_sizes[axis]).collect());
         points.retain(|p| !exclude.iter().any(|e| !e.is_empty() && holds(e, p)));
-        for (_, include) in &entry.include {
+        for include in &entry.include {
             let chosen = sweep.chosen(include, problems);
             // An axis that the entry names steps out of its zip group: its own values decide.
             let free: Vec<Vec<usize>> = groups
@@ -146,11 +143,8 @@ impl Sweep {
             if let Some(axis) = self.axes.iter().find(swept) {
                 let message =
                     format!("`{}.{}` is already varied by axis `{}`", setting.stage, setting.param, axis.name);
-                problems.add(
-                    &setting.span,
-                    message,
-                    Some("leave points out with `exclude`, or add them with `include`".into()),
-                );
+                let help = "leave points out with `exclude`, or add them with `include`";
+                problems.add(&setting.span, message, Some(help.into()));
             }
         }
     }
@@ -226,16 +220,10 @@ impl Sweep {
                 };
                 let here = self.axes[axis].values.len();
                 if *length.get_or_insert(here) != here {
-                    let message = format!(
-                        "axis `{}` has {here} values, the first of its group {}",
-                        key.name,
-                        length.unwrap_or(0)
-                    );
-                    problems.add(
-                        &key.span,
-                        message,
-                        Some("axes under one `zip` need the same number of values".into()),
-                    );
+                    let first = length.unwrap_or(0);
+                    let message = format!("axis `{}` has {here} values, the first of its group {first}", key.name);
+                    let help = "axes under one `zip` need the same number of values";
+                    problems.add(&key.span, message, Some(help.into()));
                     sound = false;
                 }
                 if group_of[axis].replace(group).is_some() {
@@ -245,16 +233,10 @@ impl Sweep {
             }
         }
         let mut groups: Vec<Vec<usize>> = Vec::new();
-        let mut placed: Vec<Option<usize>> = vec![None; zip.len()];
         for (axis, group) in group_of.iter().enumerate() {
-            match group.and_then(|g| placed[g]) {
-                Some(at) => groups[at].push(axis),
-                None => {
-                    if let Some(g) = group {
-                        placed[*g] = Some(groups.len());
-                    }
-                    groups.push(vec![axis]);
-                }
+            match groups.iter_mut().find(|members| group.is_some() && group_of[members[0]] == *group) {
+                Some(members) => members.push(axis),
+                None => groups.push(vec![axis]),
             }
         }
         sound.then_some(groups)

@@ -56,10 +56,7 @@ pub struct Document {
 pub fn load(path: &Path, overrides: &Overrides, sources: &mut Sources) -> Result<Document, PipelineError> {
     let mut problems = Problems::default();
     let root = read_chain(path, None, &mut Vec::new(), sources, &mut problems);
-    let Some(mut root) = root.filter(|_| problems.is_empty()) else {
-        problems.finish(sources)?;
-        return Err(PipelineError { problems: Vec::new(), sources: sources.clone() });
-    };
+    let Some(mut root) = root.filter(|_| problems.is_empty()) else { return Err(problems.into_error(sources)) };
     let profiles = names(root.get("profiles"));
     if let Some(name) = &overrides.profile {
         root = apply_profile(root, name, sources, &mut problems);
@@ -80,8 +77,7 @@ pub fn of_text(place: &str, text: &str, sources: &mut Sources) -> Result<Documen
     let mut problems = Problems::default();
     let source = sources.add(place, Path::new("."), text);
     let root = yaml::read(sources, source, &mut problems);
-    problems.finish(sources)?;
-    let root = root.ok_or_else(|| PipelineError { problems: Vec::new(), sources: sources.clone() })?;
+    let Some(root) = root.filter(|_| problems.is_empty()) else { return Err(problems.into_error(sources)) };
     Ok(Document { root, forced: Vec::new(), profile: None, profiles: Vec::new() })
 }
 
@@ -99,8 +95,8 @@ fn read_chain(
         Ok(text) => text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_owned),
         Err(error) => {
             let own = Span { source: sources.add(path.display().to_string(), folder, ""), range: 0..0 };
-            problems.add(named_at.unwrap_or(&own), format!("cannot read `{}`: {error}", path.display()), None);
-            return None;
+            let message = format!("cannot read `{}`: {error}", path.display());
+            return problems.refuse(named_at.unwrap_or(&own), message, None);
         }
     };
     let source = sources.add(path.display().to_string(), folder, &text);
@@ -108,18 +104,13 @@ fn read_chain(
     check_format(&root, problems)?;
     let Some(extends) = root.get("extends") else { return Some(root) };
     let Data::Scalar(serde_json::Value::String(base)) = &extends.data else {
-        problems.add(&extends.span, "expected the path of one other file", None);
-        return None;
+        return problems.refuse(&extends.span, "expected the path of one other file", None);
     };
     let base = folder.join(base);
     chain.push(std::fs::canonicalize(path).unwrap_or(path.to_owned()));
     if chain.contains(&std::fs::canonicalize(&base).unwrap_or(base.clone())) {
-        problems.add(
-            &extends.span,
-            format!("`{}` extends itself", base.display()),
-            Some("remove one `extends` of the cycle".into()),
-        );
-        return None;
+        let help = Some("remove one `extends` of the cycle".into());
+        return problems.refuse(&extends.span, format!("`{}` extends itself", base.display()), help);
     }
     let base = read_chain(&base, Some(&extends.span), chain, sources, problems)?;
     Some(merge(base, root))
@@ -129,28 +120,19 @@ fn read_chain(
 pub fn check_format(root: &Node, problems: &mut Problems) -> Option<()> {
     let first = Span { source: root.span.source, range: 0..root.span.range.end.min(1) };
     let Data::Map(_) = root.data else {
-        problems.add(&first, "expected a mapping", Some("a pipeline file starts with `ppgnn: 1`".into()));
-        return None;
+        return problems.refuse(&first, "expected a mapping", Some("a pipeline file starts with `ppgnn: 1`".into()));
     };
     let Some(version) = root.get("ppgnn") else {
-        problems.add(
-            &first,
-            "missing `ppgnn`, the version of the file format",
-            Some(format!("add `ppgnn: {FORMAT}` as the first line")),
-        );
-        return None;
+        let help = Some(format!("add `ppgnn: {FORMAT}` as the first line"));
+        return problems.refuse(&first, "missing `ppgnn`, the version of the file format", help);
     };
     match version.value().as_u64() {
         Some(FORMAT) => Some(()),
         Some(newer) if newer > FORMAT => {
             let message = format!("the file has format {newer}, this program reads format {FORMAT}");
-            problems.add(&version.span, message, Some("use a newer ppgnn".into()));
-            None
+            problems.refuse(&version.span, message, Some("use a newer ppgnn".into()))
         }
-        _ => {
-            problems.add(&version.span, format!("expected the format version `{FORMAT}`"), None);
-            None
-        }
+        _ => problems.refuse(&version.span, format!("expected the format version `{FORMAT}`"), None),
     }
 }
 
@@ -159,8 +141,7 @@ fn merge(base: Node, over: Node) -> Node {
     match (base.data, over.data) {
         (Data::Map(mut entries), Data::Map(new)) => {
             for (key, value) in new {
-                let at = entries.iter().position(|(k, _)| k.name == key.name);
-                match at {
+                match entries.iter().position(|(k, _)| k.name == key.name) {
                     Some(at) if value.is_null() => {
                         entries.remove(at);
                     }
@@ -207,21 +188,22 @@ fn names(node: Option<&Node>) -> Vec<String> {
 
 /// Applies one `--set path=value`.
 fn apply_set(root: &mut Node, option: &str, forced: &mut Vec<Setting>, sources: &mut Sources, problems: &mut Problems) {
+    let whole = sources.add("--set", Path::new("."), option);
     let Some((path, value)) = option.split_once('=') else {
-        let span = Span { source: sources.add("--set", Path::new("."), option), range: 0..option.len() };
-        problems.add(&span, "expected `path=value`", Some("for example `--set train.epochs=100`".into()));
-        return;
+        let span = Span { source: whole, range: 0..option.len() };
+        return problems.add(&span, "expected `path=value`", Some("for example `--set train.epochs=100`".into()));
     };
-    let at = Span { source: sources.add("--set", Path::new("."), option), range: 0..path.len() };
+    let at = Span { source: whole, range: 0..path.len() };
     let source = sources.add(format!("--set {path}"), Path::new("."), if value.is_empty() { "null" } else { value });
     let Some(value) = yaml::read(sources, source, problems) else { return };
     if let Some((stage, param)) = path.split_once('.')
         && root.get("stages").is_some_and(|s| s.get(stage).is_some())
     {
-        forced.push(Setting { stage: stage.to_owned(), param: param.to_owned(), span: at, value });
-        return;
+        return forced.push(Setting { stage: stage.to_owned(), param: param.to_owned(), span: at, value });
     }
-    if !set_path(root, path, &at, value) {
+    // Nothing is added beside `stages`, `datasets` and the like.
+    let is_new_part = !path.contains('.') && root.get(path).is_none();
+    if is_new_part || !set_path(root, path, &at, value) {
         let stages = names(root.get("stages"));
         let help = format!(
             "a path starts with a stage ({}), or with `datasets`, `sweep` or `tables`",
@@ -234,35 +216,16 @@ fn apply_set(root: &mut Node, option: &str, forced: &mut Vec<Setting>, sources: 
 /// Replaces or adds the value at a dotted path. Names may contain dots themselves, so the longest name wins.
 fn set_path(node: &mut Node, path: &str, at: &Span, value: Node) -> bool {
     let Data::Map(entries) = &mut node.data else { return false };
-    let step = entries
-        .iter_mut()
-        .filter(|(k, _)| path == k.name || path.strip_prefix(&k.name).is_some_and(|rest| rest.starts_with('.')))
-        .max_by_key(|(k, _)| k.name.len());
-    match step {
-        Some((key, _)) if path == key.name && value.is_null() => {
-            let name = key.name.clone();
-            entries.retain(|(k, _)| k.name != name);
-            true
-        }
-        Some((key, inner)) if path == key.name => {
-            *inner = value;
-            true
-        }
-        Some((key, inner)) => {
-            let rest = path[key.name.len() + 1..].to_owned();
-            match &inner.data {
-                Data::Map(_) if !rest.contains('.') && inner.get(&rest).is_none() => {
-                    let key = Key { name: rest, span: at.clone() };
-                    if let Data::Map(entries) = &mut inner.data {
-                        entries.push((key, value));
-                    }
-                    true
-                }
-                _ => set_path(inner, &rest, at, value),
-            }
-        }
-        None => false,
+    let rest = |k: &Key| path.strip_prefix(&k.name).filter(|rest| rest.is_empty() || rest.starts_with('.'));
+    let steps = entries.iter().enumerate().filter_map(|(i, (k, _))| Some((i, rest(k)?)));
+    match steps.min_by_key(|(_, rest)| rest.len()) {
+        Some((i, "")) if value.is_null() => drop(entries.remove(i)),
+        Some((i, "")) => entries[i].1 = value,
+        Some((i, rest)) => return set_path(&mut entries[i].1, &rest[1..], at, value),
+        None if path.contains('.') => return false,
+        None => entries.push((Key { name: path.to_owned(), span: at.clone() }, value)),
     }
+    true
 }
 
 #[cfg(test)]

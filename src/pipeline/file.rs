@@ -11,8 +11,7 @@ use serde_json::Value;
 use super::device::DeviceRequest;
 use super::document::Setting;
 use super::problem::Problems;
-use super::reader::Reader;
-use super::source::Span;
+use super::reader::{Reader, one_or_many};
 use super::yaml::{Data, Key, Node};
 
 /// The stage that makes tables.
@@ -91,7 +90,7 @@ pub struct SweepEntry {
     /// Groups of axes that advance together.
     pub zip: Vec<Vec<Key>>,
     /// Points to add to the grid.
-    pub include: Vec<(Span, Vec<Match>)>,
+    pub include: Vec<Vec<Match>>,
     /// Points to leave out of the grid.
     pub exclude: Vec<Vec<Match>>,
     /// Parameters and axes that apply only to some points.
@@ -148,21 +147,21 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
     let table_params: Vec<String> = table.into_iter().map(|(name, _)| name).collect();
     let mut reader = Reader { problems };
     reader.only(root, &known, "a pipeline file");
-    if let Some(name) = reader.required(root, "name", Some("add `name: my-experiment`".into())) {
-        file.name = reader.pipeline_name(name);
+    let name = reader.required(root, "name", Some("add `name: my-experiment`".into()));
+    if let Some(name) = name.and_then(|node| reader.text(node)) {
+        reader.file_name(&name);
+        file.name = name.name;
     }
     if let Some(about) = root.get("about") {
         reader.text(about);
     }
-    file.absent = match root.get("absent-data").map(|n| (n, n.value())) {
-        None => AbsentData::Fail,
-        Some((_, Value::String(word))) if word == "fail" => AbsentData::Fail,
-        Some((_, Value::String(word))) if word == "skip" => AbsentData::Skip,
-        Some((node, _)) => {
-            reader.expected(node, "`fail` or `skip`");
-            AbsentData::Fail
+    if let Some(node) = root.get("absent-data") {
+        match node.value().as_str() {
+            Some("fail") => {}
+            Some("skip") => file.absent = AbsentData::Skip,
+            _ => reader.expected(node, "`fail` or `skip`"),
         }
-    };
+    }
     if let Some(device) = root.get("device") {
         file.device = reader.device(device);
     }
@@ -192,12 +191,6 @@ impl Reader<'_> {
     }
 
     /// The name of a pipeline or table becomes a file name.
-    fn pipeline_name(&mut self, node: &Node) -> String {
-        let Some(key) = self.text(node) else { return String::new() };
-        self.file_name(&key);
-        key.name
-    }
-
     fn file_name(&mut self, key: &Key) {
         let fine = key.name.chars().all(|c| c.is_alphanumeric() || "-_.+".contains(c));
         if !fine || key.name.is_empty() || key.name.starts_with('.') || key.name.len() > 100 {
@@ -212,11 +205,10 @@ impl Reader<'_> {
             let help = Some("use letters, digits and `-`".into());
             self.problems.add(&name.span, format!("`{}` cannot name a stage", name.name), help);
         }
-        let entries = self.map(Some(node));
-        let get = |field: &str| entries.iter().find(|(k, _)| k.name == field).map(|(_, n)| n);
-        let uses = get("uses").and_then(|n| self.text(n)).unwrap_or_else(|| name.clone());
-        let inputs = self.map(get("inputs")).iter().map(|(k, n)| (k.clone(), self.texts(Some(n)))).collect();
-        let params = self.map(get("params")).to_vec();
+        self.map(Some(node));
+        let uses = node.get("uses").and_then(|n| self.text(n)).unwrap_or_else(|| name.clone());
+        let inputs = self.map(node.get("inputs")).iter().map(|(k, n)| (k.clone(), self.texts(Some(n)))).collect();
+        let params = self.map(node.get("params")).to_vec();
         StageEntry { name: name.clone(), uses, inputs, params }
     }
 
@@ -225,7 +217,7 @@ impl Reader<'_> {
         self.map(Some(node));
         let axes = self.map(node.get("axes")).iter().map(|(k, n)| self.axis(k, n)).collect();
         let zip = self.list(node.get("zip")).iter().map(|n| self.zipped(n)).collect();
-        let include = self.list(node.get("include")).iter().map(|n| (n.span.clone(), self.matches(Some(n)))).collect();
+        let include = self.list(node.get("include")).iter().map(|n| self.matches(Some(n))).collect();
         let exclude = self.list(node.get("exclude")).iter().map(|n| self.matches(Some(n))).collect();
         let when = self.list(node.get("when")).iter().map(|n| self.when(n)).collect();
         SweepEntry { axes, zip, include, exclude, when }
@@ -241,14 +233,14 @@ impl Reader<'_> {
     }
 
     fn axis(&mut self, name: &Key, node: &Node) -> AxisEntry {
+        let mut axis = AxisEntry { name: name.clone(), path: None, values: Vec::new() };
         match &node.data {
             Data::List(items) => {
-                let path = split_path(name);
-                let Some((stage, param)) = path.clone() else {
+                let Some((stage, param)) = split_path(name) else {
                     let help = "name the axis `stage.parameter`, or give it labelled values: `{A: {train.lr: 0.1}, …}`";
                     let message = format!("axis `{}` lists values, but names no parameter to set", name.name);
                     self.problems.add(&name.span, message, Some(help.into()));
-                    return AxisEntry { name: name.clone(), path: None, values: Vec::new() };
+                    return axis;
                 };
                 let setting = |value: &Node| Setting {
                     stage: stage.clone(),
@@ -256,40 +248,29 @@ impl Reader<'_> {
                     span: name.span.clone(),
                     value: value.clone(),
                 };
-                let values: Vec<_> =
-                    items.iter().map(|n| AxisValue { label: label(n), settings: vec![setting(n)] }).collect();
-                self.axis_is_sound(name, node, &values);
-                AxisEntry { name: name.clone(), path, values }
+                let value = |n: &Node| AxisValue { label: label(n), settings: vec![setting(n)] };
+                axis.values = items.iter().map(value).collect();
+                axis.path = Some((stage, param));
             }
             Data::Map(entries) => {
-                let values: Vec<_> = entries
-                    .iter()
-                    .map(|(k, n)| AxisValue { label: k.name.clone(), settings: self.settings(Some(n)) })
-                    .collect();
-                self.axis_is_sound(name, node, &values);
-                AxisEntry { name: name.clone(), path: None, values }
+                let value =
+                    |(k, n): &(Key, Node)| AxisValue { label: k.name.clone(), settings: self.settings(Some(n)) };
+                axis.values = entries.iter().map(value).collect();
             }
             Data::Scalar(_) => {
                 self.expected(node, "a list of values, or labels with what each one sets");
-                AxisEntry { name: name.clone(), path: None, values: Vec::new() }
+                return axis;
             }
         }
-    }
-
-    fn axis_is_sound(&mut self, name: &Key, node: &Node, values: &[AxisValue]) {
-        if values.is_empty() {
+        if axis.values.is_empty() {
             self.problems.add(&node.span, format!("axis `{}` has no values", name.name), None);
         }
         let mut labels = HashSet::new();
-        for value in values {
-            if !labels.insert(&value.label) {
-                self.problems.add(
-                    &node.span,
-                    format!("axis `{}` has the value `{}` twice", name.name, value.label),
-                    None,
-                );
-            }
+        for value in axis.values.iter().filter(|value| !labels.insert(&value.label)) {
+            let message = format!("axis `{}` has the value `{}` twice", name.name, value.label);
+            self.problems.add(&node.span, message, None);
         }
+        axis
     }
 
     fn settings(&mut self, node: Option<&Node>) -> Vec<Setting> {
@@ -309,13 +290,7 @@ impl Reader<'_> {
     }
 
     fn matches(&mut self, node: Option<&Node>) -> Vec<Match> {
-        self.map(node)
-            .iter()
-            .map(|(key, value)| match &value.data {
-                Data::List(items) => (key.clone(), items.clone()),
-                _ => (key.clone(), vec![value.clone()]),
-            })
-            .collect()
+        self.map(node).iter().map(|(key, value)| (key.clone(), one_or_many(value).to_vec())).collect()
     }
 
     fn when(&mut self, node: &Node) -> WhenEntry {
@@ -344,20 +319,19 @@ impl Reader<'_> {
         let known: Vec<&str> = OWN.into_iter().chain(passed_on.iter().map(String::as_str)).collect();
         self.only(node, &known, "a table");
         let entries = self.map(Some(node));
-        let get = |field: &str| entries.iter().find(|(k, _)| k.name == field).map(|(_, n)| n);
         for field in ["rows", "columns"] {
-            if get(field).is_none() {
+            if node.get(field).is_none() {
                 let help = Some(format!("a table has {}", list(["rows", "columns", "metric"].into_iter())));
                 self.problems.add(&name.span, format!("table `{}` has no `{field}`", name.name), help);
             }
         }
         TableEntry {
             name: name.clone(),
-            rows: self.texts(get("rows")),
-            columns: self.texts(get("columns")),
-            pool: self.texts(get("pool")),
-            from: get("from").and_then(|n| self.text(n)),
-            filter: self.matches(get("where")),
+            rows: self.texts(node.get("rows")),
+            columns: self.texts(node.get("columns")),
+            pool: self.texts(node.get("pool")),
+            from: node.get("from").and_then(|n| self.text(n)),
+            filter: self.matches(node.get("where")),
             params: entries.iter().filter(|(k, _)| passed_on.contains(&k.name)).cloned().collect(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use miette::{Diagnostic, NamedSource, SourceSpan};
 
 use super::source::{Sources, Span};
 
@@ -54,6 +54,12 @@ impl Problems {
         }
     }
 
+    /// Adds a problem and returns nothing, in place of what it spoiled.
+    pub fn refuse<T>(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) -> Option<T> {
+        self.add(span, message, help);
+        None
+    }
+
     fn push(&mut self, problem: Problem) {
         if !self.found.contains(&problem) {
             self.found.push(problem);
@@ -100,8 +106,10 @@ impl PipelineError {
             let (name, line, column) = self.sources.position(&problem.span);
             let text = self.sources.get(problem.span.source).map(|s| s.text.to_string()).unwrap_or_default();
             ProblemReport {
-                source: NamedSource::new(&name, text),
-                problem: problem.clone(),
+                message: problem.message.clone(),
+                help: problem.help.clone(),
+                text: NamedSource::new(&name, text),
+                span: problem.span.range.clone().into(),
                 place: format!("{name}:{line}:{column}"),
             }
         })
@@ -122,34 +130,16 @@ impl fmt::Display for PipelineError {
 impl std::error::Error for PipelineError {}
 
 /// One problem with the text around it, ready to be shown.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{message}")]
 pub struct ProblemReport {
-    source: NamedSource<String>,
-    problem: Problem,
+    message: String,
+    #[help]
+    help: Option<String>,
+    #[source_code]
+    text: NamedSource<String>,
+    #[label(primary)]
+    span: SourceSpan,
     /// `file:line:column`.
     pub place: String,
-}
-
-impl fmt::Display for ProblemReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem.message)
-    }
-}
-
-impl std::error::Error for ProblemReport {}
-
-impl Diagnostic for ProblemReport {
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.problem.help.as_ref().map(|h| Box::new(h) as Box<dyn fmt::Display>)
-    }
-
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        Some(&self.source)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let range = self.problem.span.range.clone();
-        let label = LabeledSpan::new_primary_with_span(None, (range.start, range.end.saturating_sub(range.start)));
-        Some(Box::new(std::iter::once(label)))
-    }
 }

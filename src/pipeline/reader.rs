@@ -16,40 +16,34 @@ pub struct Reader<'p> {
 impl Reader<'_> {
     /// Returns the entries of a mapping; an absent or empty one has none, anything else is a problem.
     pub fn map<'n>(&mut self, node: Option<&'n Node>) -> &'n [(Key, Node)] {
-        match node.map(|n| (n, &n.data)) {
-            Some((_, Data::Map(entries))) => entries,
-            Some((node, _)) if !node.is_null() => {
-                self.expected(node, "a mapping");
-                &[]
-            }
-            _ => &[],
+        let Some(node) = node.filter(|n| !n.is_null()) else { return &[] };
+        if !matches!(node.data, Data::Map(_)) {
+            self.expected(node, "a mapping");
         }
+        node.entries()
     }
 
     /// Returns the items of a list; an absent or empty one has none, anything else is a problem.
     pub fn list<'n>(&mut self, node: Option<&'n Node>) -> &'n [Node] {
-        match node.map(|n| (n, &n.data)) {
-            Some((_, Data::List(items))) => items,
-            Some((node, _)) if !node.is_null() => {
-                self.expected(node, "a list");
-                &[]
-            }
-            _ => &[],
+        let Some(node) = node.filter(|n| !n.is_null()) else { return &[] };
+        if let Data::List(items) = &node.data {
+            return items;
         }
+        self.expected(node, "a list");
+        &[]
     }
 
     /// Returns a text; a number or a truth value is one too.
     pub fn text(&mut self, node: &Node) -> Option<Key> {
-        match &node.data {
-            Data::Scalar(Value::String(text)) => Some(Key { name: text.clone(), span: node.span.clone() }),
-            Data::Scalar(scalar @ (Value::Number(_) | Value::Bool(_))) => {
-                Some(Key { name: scalar.to_string(), span: node.span.clone() })
-            }
+        let name = match &node.data {
+            Data::Scalar(Value::String(text)) => text.clone(),
+            Data::Scalar(scalar @ (Value::Number(_) | Value::Bool(_))) => scalar.to_string(),
             _ => {
                 self.expected(node, "text");
-                None
+                return None;
             }
-        }
+        };
+        Some(Key { name, span: node.span.clone() })
     }
 
     /// Returns one text or a list of texts.

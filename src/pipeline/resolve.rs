@@ -10,13 +10,13 @@ use ppgnn_stages::contract::params::{list, nearest_help};
 use ppgnn_stages::contract::{Arity, Registry, Slot, StageDef};
 
 use super::axes::Sweep;
-use super::datasets::{self, DATASET_PARAM, DATASET_STAGE, Datasets, KnownDatasets};
+use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};
 use super::device::DeviceRequest;
 use super::document::{self, Document, Overrides, Setting};
-use super::file::{self, AbsentData, PipelineFile, StageEntry, TableEntry};
+use super::file::{self, AbsentData, StageEntry, TableEntry};
 use super::problem::{PipelineError, Problems};
-use super::source::{Sources, Span};
-use super::yaml::{Data, Key, Node};
+use super::source::Sources;
+use super::yaml::{Key, Node};
 
 /// A stage as meant.
 #[derive(Clone)]
@@ -88,57 +88,28 @@ impl Pipeline {
         Self::of(document, sources, registry, known)
     }
 
-    /// Makes the pipeline that loads one data set and does nothing else.
-    ///
-    /// # Errors
-    /// Every problem with the data set.
-    pub fn of_dataset(name: &str, registry: &Registry, known: &dyn KnownDatasets) -> Result<Self, PipelineError> {
-        let mut sources = Sources::default();
-        let source = sources.add("<command line>", Path::new("."), name);
-        let span = Span { source, range: 0..name.len() };
-        let key = |name: &str| Key { name: name.to_owned(), span: span.clone() };
-        let dataset = Node { data: Data::Scalar(name.into()), span: span.clone() };
-        let params = vec![(key(DATASET_PARAM), dataset)];
-        let load = StageEntry { name: key(DATASET_STAGE), uses: key(DATASET_STAGE), inputs: Vec::new(), params };
-        let file = PipelineFile { name: name.to_owned(), stages: vec![load], ..PipelineFile::default() };
-        Self::meant(file, Vec::new(), sources, registry, known)
-    }
-
+    /// Finds what a document means.
     fn of(
         document: Document,
-        sources: Sources,
+        mut sources: Sources,
         registry: &Registry,
         known: &dyn KnownDatasets,
     ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
         let file = file::read(&document.root, registry, &mut problems);
         problems.finish(&sources)?;
-        let pipeline = Self::meant(file, document.forced, sources, registry, known)?;
-        Ok(Self { profile: document.profile, profiles: document.profiles, ..pipeline })
-    }
-
-    /// Finds what the file means; `forced` are settings from the command line.
-    fn meant(
-        file: PipelineFile,
-        forced: Vec<Setting>,
-        mut sources: Sources,
-        registry: &Registry,
-        known: &dyn KnownDatasets,
-    ) -> Result<Self, PipelineError> {
-        let mut problems = Problems::default();
-        let uses = wire(&file.stages, registry, &mut problems);
+        let (mut problems, forced) = (Problems::default(), document.forced);
+        let stages = wire(&file.stages, registry, &mut problems);
         let sweep = Sweep::expand(file.sweep, &forced, &mut problems);
+        let of_axes = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
+        let settings: Vec<&Setting> =
+            of_axes.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&forced).collect();
         let names = || file.stages.iter().map(|s| s.name.name.as_str());
-        let axis_settings = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
-        for setting in axis_settings.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&forced) {
-            if !names().any(|n| n == setting.stage) {
-                let message = format!("the pipeline has no stage `{}`", setting.stage);
-                problems.add(&setting.span, message, Some(nearest_help(&setting.stage, names())));
-            }
+        for setting in settings.iter().filter(|s| !names().any(|n| n == s.stage)) {
+            let message = format!("the pipeline has no stage `{}`", setting.stage);
+            problems.add(&setting.span, message, Some(nearest_help(&setting.stage, names())));
         }
-        let of_sweep = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
-        let settings = of_sweep.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&forced);
-        let set = settings.filter(|s| s.param == DATASET_PARAM).map(|s| s.value.value());
+        let set = settings.iter().filter(|s| s.param == DATASET_PARAM).map(|s| s.value.value());
         let written = file.stages.iter().flat_map(|s| &s.params).filter(|(k, _)| k.name == DATASET_PARAM);
         let named: Vec<_> = set.chain(written.map(|(_, n)| n.value())).collect();
         let named = named.iter().filter_map(serde_json::Value::as_str);
@@ -146,22 +117,17 @@ impl Pipeline {
         problems.finish(&sources)?;
         Ok(Self {
             name: file.name,
-            profile: None,
-            profiles: Vec::new(),
+            profile: document.profile,
+            profiles: document.profiles,
             datasets,
             absent: file.absent,
             device: file.device,
-            stages: uses,
+            stages,
             sweep,
             forced,
             tables: file.tables,
             sources,
         })
-    }
-
-    /// Finds a stage by its name in the pipeline.
-    pub fn stage(&self, name: &str) -> Option<usize> {
-        self.stages.iter().position(|s| s.name.name == name)
     }
 }
 
@@ -202,19 +168,13 @@ fn wire(entries: &[StageEntry], registry: &Registry, problems: &mut Problems) ->
                         "slot `{}` wants kind `{}`, but `{}` produces `{}`",
                         slot.name, slot.kind, source.name, from_def.output
                     );
-                    problems.add(
-                        &source.span,
-                        message,
-                        Some(what_to_wire(slot, from_def, &source.name, entries, &defs, registry)),
-                    );
+                    let help = what_to_wire(slot, from_def, &source.name, entries, &defs, registry);
+                    problems.add(&source.span, message, Some(help));
                 }
             }
             if slot.arity != Arity::Many && wired.len() > 1 {
-                problems.add(
-                    &slot_name.span,
-                    format!("slot `{}` takes one stage, not {}", slot.name, wired.len()),
-                    None,
-                );
+                let message = format!("slot `{}` takes one stage, not {}", slot.name, wired.len());
+                problems.add(&slot_name.span, message, None);
             }
             inputs[at].push((*slot, wired));
         }

@@ -87,7 +87,7 @@ impl Node {
 pub fn read(sources: &Sources, source: usize, problems: &mut Problems) -> Option<Node> {
     let text = sources.get(source)?.text.clone();
     let locator = Locator { source, bytes: byte_offsets(&text) };
-    let places = locator.places(&text, problems)?;
+    let place = locator.document(&text, problems)?;
     let value = match serde_yaml::from_str::<serde_yaml::Value>(&text).and_then(|mut v| v.apply_merge().map(|()| v)) {
         Ok(value) => value,
         Err(error) => {
@@ -100,22 +100,14 @@ pub fn read(sources: &Sources, source: usize, problems: &mut Problems) -> Option
             return None;
         }
     };
-    join(value, &places, problems)
+    join(value, &place, problems)
 }
 
 /// Places in the shape of the document.
-enum Places {
-    Leaf(Span),
-    List(Span, Vec<Places>),
-    Map(Span, Vec<(Key, Places)>),
-}
-
-impl Places {
-    fn span(&self) -> &Span {
-        match self {
-            Places::Leaf(span) | Places::List(span, _) | Places::Map(span, _) => span,
-        }
-    }
+struct Place {
+    span: Span,
+    /// Items of a list, whose keys say nothing, or entries of a mapping.
+    inner: Vec<(Key, Place)>,
 }
 
 struct Locator {
@@ -124,35 +116,22 @@ struct Locator {
 }
 
 impl Locator {
-    fn places(&self, text: &str, problems: &mut Problems) -> Option<Places> {
-        let mut events = Vec::new();
-        for event in Parser::new_from_str(text) {
-            match event {
-                Ok((
-                    Event::StreamStart
-                    | Event::StreamEnd
-                    | Event::DocumentStart(_)
-                    | Event::DocumentEnd
-                    | Event::Nothing,
-                    _,
-                )) => {}
-                Ok(event) => events.push(event),
-                Err(error) => {
-                    let span = self.span(&Marks::new(*error.marker(), *error.marker()));
-                    problems.add(&span, format!("not valid YAML: {}", error.info()), None);
-                    return None;
-                }
+    fn document(&self, text: &str, problems: &mut Problems) -> Option<Place> {
+        use Event::{DocumentEnd, DocumentStart, Nothing, StreamEnd, StreamStart};
+        let mut events = match Parser::new_from_str(text).collect::<Result<Vec<_>, _>>() {
+            Ok(events) => events,
+            Err(error) => {
+                let span = self.span(&Marks::new(*error.marker(), *error.marker()));
+                return problems.refuse(&span, format!("not valid YAML: {}", error.info()), None);
             }
-        }
+        };
+        events.retain(|(e, _)| !matches!(e, StreamStart | StreamEnd | DocumentStart(_) | DocumentEnd | Nothing));
         let mut events = events.into_iter();
-        match events.next() {
-            Some((event, marks)) => Some(self.place(event, marks, &mut events, problems)),
-            None => {
-                let span = Span { source: self.source, range: 0..0 };
-                problems.add(&span, "the file is empty", Some("a pipeline file starts with `ppgnn: 1`".into()));
-                None
-            }
-        }
+        let Some((event, marks)) = events.next() else {
+            let span = Span { source: self.source, range: 0..0 };
+            return problems.refuse(&span, "the file is empty", Some("a pipeline file starts with `ppgnn: 1`".into()));
+        };
+        Some(self.place(event, marks, &mut events, problems))
     }
 
     fn place<'t>(
@@ -161,42 +140,36 @@ impl Locator {
         marks: Marks,
         rest: &mut impl Iterator<Item = (Event<'t>, Marks)>,
         problems: &mut Problems,
-    ) -> Places {
+    ) -> Place {
         let mut span = self.span(&marks);
+        let mut inner: Vec<(Key, Place)> = Vec::new();
         match event {
             Event::SequenceStart(..) => {
-                let mut items: Vec<Places> = Vec::new();
                 while let Some((event, marks)) = rest.next().filter(|(e, _)| *e != Event::SequenceEnd) {
-                    items.push(self.place(event, marks, rest, problems));
+                    let item = self.place(event, marks, rest, problems);
+                    inner.push((Key { name: String::new(), span: item.span.clone() }, item));
                 }
-                span.range.end = items.last().map_or(span.range.end, |i| i.span().range.end);
-                Places::List(span, items)
             }
             Event::MappingStart(..) => {
-                let mut entries: Vec<(Key, Places)> = Vec::new();
                 let mut names = HashSet::new();
                 while let Some((event, marks)) = rest.next().filter(|(e, _)| *e != Event::MappingEnd) {
                     let name = if let Event::Scalar(text, ..) = &event { text.to_string() } else { String::new() };
-                    let key = Key { name, span: self.place(event, marks, rest, problems).span().clone() };
+                    let key = Key { name, span: self.place(event, marks, rest, problems).span };
                     if !names.insert(key.name.clone()) {
-                        problems.add(
-                            &key.span,
-                            format!("duplicate key `{}`", key.name),
-                            Some("remove one of them".into()),
-                        );
+                        let message = format!("duplicate key `{}`", key.name);
+                        problems.add(&key.span, message, Some("remove one of them".into()));
                     }
                     let Some((event, marks)) = rest.next() else { break };
-                    let value = self.place(event, marks, rest, problems);
-                    entries.push((key, value));
+                    inner.push((key, self.place(event, marks, rest, problems)));
                 }
-                if let Some((first, _)) = entries.first() {
+                if let Some((first, _)) = inner.first() {
                     span.range.start = span.range.start.min(first.span.range.start);
                 }
-                span.range.end = entries.last().map_or(span.range.end, |(_, v)| v.span().range.end);
-                Places::Map(span, entries)
             }
-            _ => Places::Leaf(span),
+            _ => {}
         }
+        span.range.end = inner.last().map_or(span.range.end, |(_, last)| last.span.range.end);
+        Place { span, inner }
     }
 
     fn span(&self, marks: &Marks) -> Span {
@@ -212,40 +185,36 @@ fn byte_offsets(text: &str) -> Vec<usize> {
 
 /// Puts values and places together. Where the shapes differ (an alias stands for a whole subtree, a merge key for
 /// several entries), the place of the enclosing value serves.
-fn join(value: serde_yaml::Value, places: &Places, problems: &mut Problems) -> Option<Node> {
-    let span = places.span().clone();
+fn join(value: serde_yaml::Value, place: &Place, problems: &mut Problems) -> Option<Node> {
+    let Place { span, inner } = place;
+    let unplaced = Place { span: span.clone(), inner: Vec::new() };
     let data = match value {
         serde_yaml::Value::Null => Data::Scalar(Value::Null),
         serde_yaml::Value::Bool(b) => Data::Scalar(b.into()),
         serde_yaml::Value::String(s) => Data::Scalar(s.into()),
-        serde_yaml::Value::Number(n) => Data::Scalar(Value::Number(number(&n, &span, problems)?)),
+        serde_yaml::Value::Number(n) => Data::Scalar(Value::Number(number(&n, span, problems)?)),
         serde_yaml::Value::Sequence(items) => {
-            let inner = if let Places::List(_, inner) = places { inner.as_slice() } else { &[] };
-            let leaf = Places::Leaf(span.clone());
-            let nodes = items.into_iter().enumerate().map(|(i, v)| join(v, inner.get(i).unwrap_or(&leaf), problems));
-            Data::List(nodes.collect::<Option<_>>()?)
+            let at = |i| inner.get(i).map_or(&unplaced, |(_, place)| place);
+            Data::List(items.into_iter().enumerate().map(|(i, v)| join(v, at(i), problems)).collect::<Option<_>>()?)
         }
         serde_yaml::Value::Mapping(entries) => {
-            let inner = if let Places::Map(_, inner) = places { inner.as_slice() } else { &[] };
-            let leaf = Places::Leaf(span.clone());
             let mut joined = Vec::new();
             for (i, (name, value)) in entries.into_iter().enumerate() {
-                let name = text_of(&name, &span, problems)?;
+                let name = text_of(&name, span, problems)?;
                 // Only a merge key can have moved an entry from its place.
                 let near = inner.get(i).filter(|(k, _)| k.name == name);
-                let place = near.or_else(|| inner.iter().find(|(k, _)| k.name == name));
-                let key_span = place.map_or(&span, |(k, _)| &k.span).clone();
-                let node = join(value, place.map_or(&leaf, |(_, p)| p), problems)?;
-                joined.push((Key { name, span: key_span }, node));
+                let found = near.or_else(|| inner.iter().find(|(k, _)| k.name == name));
+                let (key_span, place) = found.map_or((span, &unplaced), |(k, place)| (&k.span, place));
+                joined.push((Key { name, span: key_span.clone() }, join(value, place, problems)?));
             }
             Data::Map(joined)
         }
         serde_yaml::Value::Tagged(tagged) => {
-            problems.add(&span, format!("the tag `{}` is not supported", tagged.tag), Some("remove it".into()));
-            return None;
+            let message = format!("the tag `{}` is not supported", tagged.tag);
+            return problems.refuse(span, message, Some("remove it".into()));
         }
     };
-    Some(Node { data, span })
+    Some(Node { data, span: span.clone() })
 }
 
 fn number(n: &serde_yaml::Number, span: &Span, problems: &mut Problems) -> Option<Number> {
@@ -254,10 +223,8 @@ fn number(n: &serde_yaml::Number, span: &Span, problems: &mut Problems) -> Optio
         .map(Number::from)
         .or_else(|| n.as_i64().map(Number::from))
         .or_else(|| n.as_f64().and_then(Number::from_f64));
-    if number.is_none() {
-        problems.add(span, format!("`{n}` is not a finite number"), Some("write a finite number".into()));
-    }
-    number
+    let help = || Some("write a finite number".into());
+    number.or_else(|| problems.refuse(span, format!("`{n}` is not a finite number"), help()))
 }
 
 fn text_of(name: &serde_yaml::Value, span: &Span, problems: &mut Problems) -> Option<String> {
@@ -265,10 +232,7 @@ fn text_of(name: &serde_yaml::Value, span: &Span, problems: &mut Problems) -> Op
         serde_yaml::Value::String(s) => Some(s.clone()),
         serde_yaml::Value::Bool(b) => Some(b.to_string()),
         serde_yaml::Value::Number(n) => Some(n.to_string()),
-        _ => {
-            problems.add(span, "a key in a mapping must be a plain word", None);
-            None
-        }
+        _ => problems.refuse(span, "a key in a mapping must be a plain word", None),
     }
 }
 

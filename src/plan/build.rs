@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use ppgnn_stages::contract::device::Backend;
-use ppgnn_stages::contract::params::{self, Checked};
+use ppgnn_stages::contract::params::Checked;
 use ppgnn_stages::contract::profile::backend_of;
 use ppgnn_stages::contract::{Arity, Registry, StageDef};
 use serde_json::{Map, Value, json};
@@ -153,7 +153,9 @@ impl<'b> Builder<'b> {
         let pipeline = self.pipeline;
         let used = &pipeline.stages[stage];
         let written = self.written(stage, point).ok_or(NoNode::Reported)?;
-        let checked = self.checked(used, point, written).ok_or(NoNode::Reported)?;
+        let span_of = |builder: &Self, param: &str, name: bool| builder.span_of(used, point, param, name);
+        let checked = self.checked(used.def, &format!("stage `{}`", used.name.name), &written, span_of);
+        let checked = checked.ok_or(NoNode::Reported)?;
         self.check_device(used, point, &checked)?;
         let mut inputs = Vec::new();
         for slot in used.def.inputs {
@@ -265,28 +267,29 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Checks parameters. A relative path starts from the folder of the text that it is written in.
-    pub(super) fn check(
-        &self,
+    /// Checks parameters of a stage or table, called `what`; reports what is wrong at the place that `span_of` gives for a
+    /// parameter or, if that is the problem, its name. A relative path starts from the folder of the text that it is
+    /// written in.
+    pub(super) fn checked(
+        &mut self,
         def: &StageDef,
+        what: &str,
         written: &Map<String, Value>,
-        span_of: impl Fn(&str) -> Span,
-    ) -> Result<Checked, Vec<params::Problem>> {
-        let mut checked = def.check(self.around.registry, written)?;
-        checked.rebase(|name, path| self.pipeline.sources.folder(&span_of(name)).join(path));
-        Ok(checked)
-    }
-
-    fn checked(&mut self, used: &'b StageUse, point: &[usize], written: Map<String, Value>) -> Option<Checked> {
-        let found = match self.check(used.def, &written, |name| self.span_of(used, point, name, false)) {
-            Ok(checked) => return Some(checked),
-            Err(found) => found,
-        };
-        for problem in found {
-            let span = self.span_of(used, point, &problem.param, problem.about_name);
-            self.problems.add(&span, format!("stage `{}`: {}", used.name.name, problem.message), problem.help);
+        span_of: impl Fn(&Self, &str, bool) -> Span,
+    ) -> Option<Checked> {
+        match def.check(self.around.registry, written) {
+            Ok(mut checked) => {
+                checked.rebase(|name, path| self.pipeline.sources.folder(&span_of(self, name, false)).join(path));
+                Some(checked)
+            }
+            Err(found) => {
+                for problem in found {
+                    let span = span_of(self, &problem.param, problem.about_name);
+                    self.problems.add(&span, format!("{what}: {}", problem.message), problem.help);
+                }
+                None
+            }
         }
-        None
     }
 
     /// Refuses a row that cannot be computed on a GPU where the stage is to use one.
@@ -300,8 +303,7 @@ impl<'b> Builder<'b> {
     }
 
     fn unwired(&mut self, used: &'b StageUse, point: &[usize], slot: &str, checked: &Checked) {
-        let chooser = used.def.choice.map_or("", |c| c.param);
-        let span = self.span_of(used, point, chooser, false);
+        let span = self.span_of(used, point, used.def.choice.map_or("", |c| c.param), false);
         let who = checked.variant().map_or(used.def.name, |row| row.name);
         let message = format!("`{who}` needs input `{slot}`, which stage `{}` does not wire", used.name.name);
         let kind = used.def.inputs.iter().find(|s| s.name == slot).map(|s| s.kind);

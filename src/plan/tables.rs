@@ -1,11 +1,11 @@
 //! Turns a table of the pipeline into a `tabulate` node: which runs belong to which cell.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
-use ppgnn_stages::contract::params::{Checked, list, nearest_help};
-use ppgnn_stages::contract::{Kind, StageDef};
+use ppgnn_stages::contract::Kind;
+use ppgnn_stages::contract::params::{list, nearest_help};
 use serde_json::{Map, Value, json};
 
 use super::build::{Builder, NoNode, Planned};
@@ -41,7 +41,8 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Pl
     let layout = layout(builder, table, slot.kind)?;
     let content = content(builder, table, &layout, of_points)?;
     let (params, inputs) = params(&builder.pipeline.sweep.axes, table, &layout, &content);
-    let checked = checked(builder, table, stage, params)?;
+    let what = format!("table `{}`", table.name.name);
+    let checked = builder.checked(stage, &what, &params, |_, name, _| span_of(table, name))?;
     let unread = |builder: &mut Builder, name: &str, path: &Path, error: &io::Error| {
         builder.unreadable(&span_of(table, name), path, error)
     };
@@ -96,10 +97,13 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
     }
     if cells.is_empty() && absent.is_empty() {
         let message = format!("no point of the sweep is in table `{}`", table.name.name);
-        builder.problems.add(&table.name.span, message, None);
-        return None;
+        return builder.problems.refuse(&table.name.span, message, None);
     }
-    merge_candidates(&mut cells);
+    // Points that differ in nothing that reaches the metrics are one candidate.
+    for candidates in cells.values_mut() {
+        let mut seen = HashSet::new();
+        candidates.retain(|_, nodes| seen.insert(nodes.clone()));
+    }
     let picks = table.params.iter().any(|(k, n)| k.name == "pick" && !n.is_null());
     if !picks && cells.values().any(|c| c.len() > 1) {
         report_mixed(builder, &layout.left, &cells, table);
@@ -109,32 +113,6 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
     absent.retain(|place, _| !cells.contains_key(place));
     let absent = absent.into_iter().map(|(place, at)| (place, builder.absent[at].0.in_short())).collect();
     Some(Content { cells, absent })
-}
-
-/// Points that differ in nothing that reaches the metrics are one candidate.
-fn merge_candidates(cells: &mut Cells) {
-    for candidates in cells.values_mut() {
-        let mut seen: Vec<Vec<NodeId>> = Vec::new();
-        candidates.retain(|_, nodes| {
-            let is_new = !seen.contains(nodes);
-            if is_new {
-                seen.push(nodes.clone());
-            }
-            is_new
-        });
-    }
-}
-
-fn checked(builder: &mut Builder, table: &TableEntry, stage: &StageDef, params: Map<String, Value>) -> Option<Checked> {
-    let found = match builder.check(stage, &params, |name| span_of(table, name)) {
-        Ok(checked) => return Some(checked),
-        Err(found) => found,
-    };
-    for problem in found {
-        let message = format!("table `{}`: {}", table.name.name, problem.message);
-        builder.problems.add(&span_of(table, &problem.param), message, problem.help);
-    }
-    None
 }
 
 /// Where a parameter of a table is written.
@@ -148,12 +126,10 @@ fn shown_stage(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<
     let able: Vec<usize> = (0..stages.len()).filter(|s| stages[*s].def.output == kind).collect();
     let names = || able.iter().map(|s| stages[*s].name.name.as_str());
     if let Some(from) = &table.from {
+        let message = || format!("no stage `{}` that produces `{kind}`", from.name);
+        let help = || Some(nearest_help(&from.name, names()));
         let found = able.iter().copied().find(|s| stages[*s].name.name == from.name);
-        if found.is_none() {
-            let message = format!("no stage `{}` that produces `{kind}`", from.name);
-            builder.problems.add(&from.span, message, Some(nearest_help(&from.name, names())));
-        }
-        return found;
+        return found.or_else(|| builder.problems.refuse(&from.span, message(), help()));
     }
     if let [only] = able[..] {
         return Some(only);
@@ -166,8 +142,7 @@ fn shown_stage(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<
             format!("add `from:` with one of {}", list(names())),
         )
     };
-    builder.problems.add(&table.name.span, message, Some(help));
-    None
+    builder.problems.refuse(&table.name.span, message, Some(help))
 }
 
 /// A row or column over an axis that does not reach the metrics would show the same run repeatedly.
@@ -189,13 +164,10 @@ fn all_reach(builder: &mut Builder, from: usize, placed: &[usize], table: &Table
 /// Names the axes that put several runs into one cell.
 fn report_mixed(builder: &mut Builder, left: &[usize], cells: &Cells, table: &TableEntry) {
     let axes = &builder.pipeline.sweep.axes;
-    let varies = |place: &usize| {
-        cells.values().any(|candidates| {
-            let mut values = candidates.keys().map(|k| k[*place]);
-            let first = values.next();
-            values.any(|v| Some(v) != first)
-        })
+    let values = |candidates: &BTreeMap<Vec<usize>, _>, place: usize| {
+        candidates.keys().map(|k| k[place]).collect::<HashSet<_>>().len()
     };
+    let varies = |place: &usize| cells.values().any(|candidates| values(candidates, *place) > 1);
     let names = list((0..left.len()).filter(varies).map(|p| axes[left[p]].name.as_str()));
     let message = format!(
         "table `{}` would put several runs into one cell: {names} is neither a row nor a column",
@@ -212,8 +184,8 @@ fn params(axes: &[Axis], table: &TableEntry, layout: &Layout, content: &Content)
     };
     let title = |of: &[usize]| of.iter().map(|a| axes[*a].short.as_str()).collect::<Vec<_>>().join(", ");
     let places = || content.cells.keys().chain(content.absent.keys());
-    let rows = sorted(places().map(|(row, _)| row));
-    let columns = sorted(places().map(|(_, column)| column));
+    let rows: Vec<_> = places().map(|(row, _)| row).collect::<BTreeSet<_>>().into_iter().collect();
+    let columns: Vec<_> = places().map(|(_, column)| column).collect::<BTreeSet<_>>().into_iter().collect();
     let position =
         |(row, column): &Place| (rows.binary_search(&row).unwrap_or(0), columns.binary_search(&column).unwrap_or(0));
     let (cells, inputs) = cell_params(axes, &layout.left, &content.cells, position);
@@ -230,13 +202,6 @@ fn params(axes: &[Axis], table: &TableEntry, layout: &Layout, content: &Content)
     params.insert("cells".into(), cells.into());
     params.insert("absent".into(), absent.collect());
     (params, inputs)
-}
-
-fn sorted<'k>(keys: impl Iterator<Item = &'k Vec<usize>>) -> Vec<&'k Vec<usize>> {
-    let mut keys: Vec<_> = keys.collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys
 }
 
 /// Writes every cell with its candidates, and collects the nodes that they refer to.

@@ -109,13 +109,6 @@ impl Terminal {
         Self { style, bars: MultiProgress::with_draw_target(target), inner: Mutex::new(inner) }
     }
 
-    fn print(&self, inner: &mut Inner, lines: &str) {
-        // The reader may have closed the pipe; the run continues.
-        self.bars.suspend(|| {
-            let _ = inner.writer.write_all(lines.as_bytes()).and_then(|()| inner.writer.flush());
-        });
-    }
-
     fn word(&self, word: Word) -> String {
         let padded = format!("{:>12}", word.0);
         if self.style.colour { format!("\x1b[1;{}m{padded}\x1b[0m", word.1) } else { padded }
@@ -130,20 +123,8 @@ impl Terminal {
         line + "\n"
     }
 
-    fn cached(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey, saved_seconds: f64) {
-        if self.style.verbose {
-            let note = format!("saved {}", duration_text(saved_seconds));
-            let line = self.line(CACHED, None, node, key, &note);
-            return self.print(inner, &line);
-        }
-        let of_stage = inner.cached.entry(node.stage.clone()).or_default();
-        of_stage.count += 1;
-        of_stage.saved_seconds += saved_seconds;
-        of_stage.last = Some((node.clone(), key));
-    }
-
-    /// Shows what was collected: cached nodes by stage, skipped nodes by the node that failed.
-    fn tell_gathered(&self, inner: &mut Inner) {
+    /// What was collected: cached nodes by stage, skipped nodes by the node that failed.
+    fn gathered(&self, inner: &mut Inner) -> String {
         let mut lines = String::new();
         for (stage, cached) in std::mem::take(&mut inner.cached) {
             let note = format!("saved {}", duration_text(cached.saved_seconds));
@@ -156,13 +137,10 @@ impl Terminal {
             }
         }
         for (because, count) in std::mem::take(&mut inner.skipped) {
-            let nodes = if count == 1 { "1 node" } else { &format!("{count} nodes") };
-            let verb = if count == 1 { "needs" } else { "need" };
-            let _ = writeln!(lines, "{} {nodes} that {verb} {because}, which failed", self.word(SKIPPED));
+            let (nodes, verb) = if count == 1 { ("node", "needs") } else { ("nodes", "need") };
+            let _ = writeln!(lines, "{} {count} {nodes} that {verb} {because}, which failed", self.word(SKIPPED));
         }
-        if !lines.is_empty() {
-            self.print(inner, &lines);
-        }
+        lines
     }
 
     fn started(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey) {
@@ -177,8 +155,8 @@ impl Terminal {
         inner.running.insert(key, Running { begun: now, said: now, bar });
     }
 
-    fn progress(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey, progress: &Progress) {
-        let Some(running) = inner.running.get_mut(&key) else { return };
+    fn progress(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey, progress: &Progress) -> String {
+        let Some(running) = inner.running.get_mut(&key) else { return String::new() };
         if let Some(bar) = &running.bar {
             bar.set_length(progress.total);
             bar.set_position(progress.done);
@@ -187,73 +165,68 @@ impl Terminal {
             running.said = Instant::now();
             let seconds = running.begun.elapsed().as_secs_f64();
             let note = format!("{}/{} {}", progress.done, progress.total, progress.note);
-            let line = self.line(RUNNING, Some(seconds), node, key, note.trim_end());
-            self.print(inner, &line);
+            return self.line(RUNNING, Some(seconds), node, key, note.trim_end());
         }
+        String::new()
     }
 
-    fn ended(&self, inner: &mut Inner, key: ArtifactKey) {
-        if let Some(bar) = inner.running.remove(&key).and_then(|running| running.bar) {
+    fn ended(&self, running: Option<Running>) {
+        if let Some(bar) = running.and_then(|running| running.bar) {
             bar.finish_and_clear();
             self.bars.remove(&bar);
         }
     }
 
-    fn show(&self, inner: &mut Inner, event: &Event) {
+    /// Takes an event, and returns the lines to show now.
+    fn lines(&self, inner: &mut Inner, event: &Event) -> String {
         match event {
-            Event::RunStarted { .. } => {}
-            Event::NodeCached { node, key, saved_seconds } => self.cached(inner, node, *key, *saved_seconds),
+            Event::RunStarted { .. } => String::new(),
+            Event::NodeCached { node, key, saved_seconds } if self.style.verbose => {
+                self.line(CACHED, None, node, *key, &format!("saved {}", duration_text(*saved_seconds)))
+            }
+            Event::NodeCached { node, key, saved_seconds } => {
+                let of_stage = inner.cached.entry(node.stage.clone()).or_default();
+                of_stage.count += 1;
+                of_stage.saved_seconds += saved_seconds;
+                of_stage.last = Some((node.clone(), *key));
+                String::new()
+            }
             Event::NodeStarted { node, key, .. } => {
-                self.tell_gathered(inner);
                 self.started(inner, node, *key);
+                self.gathered(inner)
             }
             Event::NodeProgress { node, key, progress } => self.progress(inner, node, *key, progress),
-            Event::NodeWaiting { node, key } => {
-                let line = self.line(WAITING, None, node, *key, "another process is computing it");
-                self.print(inner, &line);
-            }
+            Event::NodeWaiting { node, key } => self.line(WAITING, None, node, *key, "another process is computing it"),
             Event::NodeFinished { node, key, seconds, bytes_same, .. } => {
-                self.ended(inner, *key);
+                self.ended(inner.running.remove(key));
                 let note = match bytes_same {
                     Some(true) => "the same bytes as before",
                     Some(false) => "different bytes than before; the old artifact is in quarantine",
                     None => "",
                 };
-                let line = self.line(RAN, Some(*seconds), node, *key, note);
-                self.print(inner, &line);
+                self.line(RAN, Some(*seconds), node, *key, note)
             }
             Event::NodeFailed { node, key, seconds, failure } => {
-                self.ended(inner, *key);
-                let lines = self.line(FAILED, Some(*seconds), node, *key, "") + &explanation(failure);
-                self.print(inner, &lines);
+                self.ended(inner.running.remove(key));
+                self.line(FAILED, Some(*seconds), node, *key, "") + &explanation(failure)
             }
             Event::NodeSkipped { node, key, because } if self.style.verbose => {
-                let line = self.line(SKIPPED, None, node, *key, &format!("needs {because}, which failed"));
-                self.print(inner, &line);
+                self.line(SKIPPED, None, node, *key, &format!("needs {because}, which failed"))
             }
-            Event::NodeWarned { node, key, message } => {
-                let line = self.line(WARNED, None, node, *key, message);
-                self.print(inner, &line);
+            Event::NodeSkipped { because, .. } => {
+                *inner.skipped.entry(because.clone()).or_default() += 1;
+                String::new()
             }
-            Event::NodeSkipped { because, .. } => *inner.skipped.entry(because.clone()).or_default() += 1,
+            Event::NodeWarned { node, key, message } => self.line(WARNED, None, node, *key, message),
             Event::ArtifactDamaged { node, key, what, moved_to } => {
                 let moved = moved_to.as_ref().map(|to| format!("; moved to {}", to.display())).unwrap_or_default();
-                let line = self.line(DAMAGED, None, node, *key, &format!("{what}{moved}"));
-                self.print(inner, &line);
+                self.line(DAMAGED, None, node, *key, &format!("{what}{moved}"))
             }
-            Event::Interrupted { running } => {
-                let line = format!("{} stopping, {running} running\n", self.word(INTERRUPTED));
-                self.print(inner, &line);
-            }
+            Event::Interrupted { running } => format!("{} stopping, {running} running\n", self.word(INTERRUPTED)),
             Event::RunFinished { report } => {
                 // A node that gave up ends without an event of its own.
-                let open: Vec<_> = inner.running.keys().copied().collect();
-                for key in open {
-                    self.ended(inner, key);
-                }
-                self.tell_gathered(inner);
-                let line = format!("{} {}\n", self.word(SUMMARY), summary(report));
-                self.print(inner, &line);
+                inner.running.drain().for_each(|(_, running)| self.ended(Some(running)));
+                format!("{}{} {}\n", self.gathered(inner), self.word(SUMMARY), summary(report))
             }
         }
     }
@@ -261,13 +234,19 @@ impl Terminal {
 
 impl EventSink for Terminal {
     fn event(&self, event: &Event) {
-        let loud =
-            matches!(event, Event::NodeFailed { .. } | Event::ArtifactDamaged { .. } | Event::Interrupted { .. });
+        use Event::{ArtifactDamaged, Interrupted, NodeFailed};
+        let loud = matches!(event, NodeFailed { .. } | ArtifactDamaged { .. } | Interrupted { .. });
         if self.style.quiet && !loud {
             return;
         }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        self.show(&mut inner, event);
+        let lines = self.lines(&mut inner, event);
+        if !lines.is_empty() {
+            // The reader may have closed the pipe; the run continues.
+            self.bars.suspend(|| {
+                let _ = inner.writer.write_all(lines.as_bytes()).and_then(|()| inner.writer.flush());
+            });
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! A node is needed if it is a target, is forced, or is an input of a node that must be computed. A needed node that
 //! is in the store is a hit, and does not need its own inputs.
 
+use std::collections::HashSet;
+
 use crate::plan::{NodeId, Plan};
 use crate::store::Store;
 
@@ -20,25 +22,20 @@ pub enum NodeState {
 /// Says for every node what a run would do with it. Manifests are read, other files are not.
 pub fn demand(plan: &Plan, store: &Store, targets: &[NodeId], force: &[NodeId]) -> Vec<NodeState> {
     let mut needed = vec![false; plan.nodes.len()];
-    let mut forced = vec![false; plan.nodes.len()];
-    for id in force {
-        forced.get_mut(id.0).into_iter().for_each(|f| *f = true);
-    }
     for id in targets.iter().chain(force) {
         needed.get_mut(id.0).into_iter().for_each(|n| *n = true);
     }
+    let forced: HashSet<&NodeId> = force.iter().collect();
     let mut states = vec![NodeState::Absent; plan.nodes.len()];
     // Inputs come before the nodes that need them, so in reverse order every demand is known when its node is reached.
     for (id, node) in plan.iter().rev() {
-        if !needed[id.0] {
-            if store.has(&node.key, node.stage.name) {
-                states[id.0] = NodeState::Hit;
-            }
-            continue;
-        }
-        if !forced[id.0] && store.get(&node.key, node.stage.name).is_some() {
+        let there = match needed[id.0] {
+            true => !forced.contains(&id) && store.get(&node.key, node.stage.name).is_some(),
+            false => store.has(&node.key, node.stage.name),
+        };
+        if there {
             states[id.0] = NodeState::Hit;
-        } else {
+        } else if needed[id.0] {
             states[id.0] = NodeState::Miss;
             node.inputs.iter().for_each(|edge| needed[edge.node.0] = true);
         }

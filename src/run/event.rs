@@ -157,12 +157,22 @@ pub enum FailureKind {
 impl NodeFailure {
     /// Describes an error with its causes.
     pub(super) fn new(kind: FailureKind, error: &dyn std::error::Error, hint: Option<&str>) -> Self {
-        let causes = std::iter::successors(Some(error), |e| e.source());
-        let mut errors: Vec<String> = causes.map(ToString::to_string).collect();
-        // A transparent error repeats the text of its cause.
-        errors.dedup();
-        Self { kind, errors, hint: hint.map(str::to_owned) }
+        Self { kind, errors: causes(error), hint: hint.map(str::to_owned) }
     }
+
+    /// Describes something that is not an error in the sense of Rust.
+    pub(super) fn of(kind: FailureKind, errors: Vec<String>, hint: &str) -> Self {
+        Self { kind, errors, hint: Some(hint.to_owned()) }
+    }
+}
+
+/// Returns the message of an error, then those of its causes.
+pub fn causes(error: &dyn std::error::Error) -> Vec<String> {
+    let chain = std::iter::successors(Some(error), |e| e.source());
+    let mut texts: Vec<String> = chain.map(ToString::to_string).collect();
+    // A transparent error repeats the text of its cause.
+    texts.dedup();
+    texts
 }
 
 /// Receives the events of a run, from several threads.

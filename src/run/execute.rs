@@ -12,7 +12,7 @@ use crate::store::{Store, StoreError};
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::{Schedule, Start, State};
 use super::summary::{FailedNode, RunReport};
-use super::work::{Outcome, Work, panic_failure, panic_text};
+use super::work::{Outcome, Work, no_threads, panic_failure};
 
 /// How often to check for a stop request and for nodes that other processes are computing.
 const TICK: Duration = Duration::from_millis(25);
@@ -126,12 +126,8 @@ impl<'r> Run<'r> {
             if self.schedule.is_over() {
                 break;
             }
-            if let Ok(ended) = receiver.recv_timeout(TICK) {
-                self.take(ended);
-                for ended in receiver.try_iter() {
-                    self.take(ended);
-                }
-            }
+            let first = receiver.recv_timeout(TICK);
+            first.into_iter().chain(receiver.try_iter()).for_each(|ended| self.take(ended));
             self.ask_others();
         }
     }
@@ -150,18 +146,15 @@ impl<'r> Run<'r> {
                 Start::Check(id) => work.check(id),
                 Start::Compute { id, place, forced } => work.compute(id, place, forced),
             }));
-            let outcome = outcome
-                .unwrap_or_else(|payload| Outcome::Failed(panic_failure("engine", &panic_text(payload.as_ref()))));
+            let outcome = outcome.unwrap_or_else(|payload| Outcome::Failed(panic_failure("engine", payload.as_ref())));
             // The receiver outlives every worker.
             let _ = to_worker.send(Ended { start, seconds: begun.elapsed().as_secs_f64(), outcome });
         };
         if let Err(error) = thread::Builder::new().name("node".to_owned()).spawn_scoped(scope, worker) {
-            let errors = vec!["cannot start a thread".to_owned(), error.to_string()];
-            let hint = Some("use fewer cores, or raise the limit on threads".to_owned());
-            let failure = NodeFailure { kind: FailureKind::Store, errors, hint };
-            let _ = sender.send(Ended { start, seconds: 0.0, outcome: Outcome::Failed(failure) });
+            let _ = sender.send(Ended { start, seconds: 0.0, outcome: Outcome::Failed(no_threads(&error)) });
         }
     }
+
     /// Records the outcome of a worker.
     fn take(&mut self, ended: Ended) {
         self.schedule.ended(ended.start);
@@ -170,7 +163,7 @@ impl<'r> Run<'r> {
         match ended.outcome {
             Outcome::Cached { saved_seconds } => {
                 self.saved[id.0] = saved_seconds;
-                self.schedule.cached(id);
+                self.schedule.present(id, State::Cached);
                 self.tell(&Event::NodeCached { node, key, saved_seconds });
             }
             Outcome::Missing => self.schedule.missing(id),
@@ -186,7 +179,7 @@ impl<'r> Run<'r> {
                 }
             }
             Outcome::Finished { seconds, bytes, bytes_same } => {
-                self.schedule.done(id);
+                self.schedule.present(id, State::Done);
                 self.tell(&Event::NodeFinished { node, key, seconds, bytes, bytes_same });
             }
             Outcome::Cancelled => self.schedule.cancelled(id),
@@ -210,7 +203,7 @@ impl<'r> Run<'r> {
         if !self.interrupted && self.options.cancel.load(Ordering::Relaxed) {
             self.interrupted = true;
             self.stop();
-            self.tell(&Event::Interrupted { running: self.schedule.computing() });
+            self.tell(&Event::Interrupted { running: self.schedule.computing });
         }
     }
 
@@ -248,18 +241,15 @@ impl<'r> Run<'r> {
             self.schedule.skip_rest(culprit);
             self.tell_skipped();
         }
-        let asked: Vec<NodeId> = self.options.targets.iter().chain(&self.options.force).copied().collect();
-        let part = self.work.plan.ancestors(&asked);
-        let states = self.schedule.states();
-        let count = |wanted: fn(&State) -> bool| states.iter().filter(|state| wanted(state)).count();
+        let part = self.work.plan.ancestors(&[&self.options.targets[..], &self.options.force].concat());
+        let states = &self.schedule.states;
+        let count = |wanted: State| states.iter().filter(|state| **state == wanted).count();
         let nodes = part.iter().filter(|p| **p).count();
-        let idle = count(|s| *s == State::Idle) - (states.len() - nodes);
-        let found = count(|s| *s == State::Cached);
-        let ran = count(|s| *s == State::Done);
-        let failed = count(|s| *s == State::Failed);
+        let idle = count(State::Idle) - (states.len() - nodes);
+        let (found, ran, failed) = (count(State::Cached), count(State::Done), count(State::Failed));
         let skipped = nodes - idle - found - ran - failed;
         let saved = self.saved.iter().zip(states).filter(|(_, state)| **state == State::Cached);
-        let mut saved_seconds: f64 = saved.fold(0.0, |sum, (seconds, _)| sum + seconds);
+        let mut saved_seconds = saved.fold(0.0, |sum, (seconds, _)| sum + seconds);
         // What lies behind a cached node was not looked at yet.
         let mut behind = 0;
         for (id, node) in self.work.plan.iter().filter(|(id, _)| part[id.0] && states[id.0] == State::Idle) {
@@ -293,9 +283,6 @@ impl<'r> Run<'r> {
 
 fn lost_failure(plan: &Plan, lost: &[NodeId]) -> NodeFailure {
     let names: Vec<_> = lost.iter().map(|id| format!("`{}`", plan.node(*id).name)).collect();
-    NodeFailure {
-        kind: FailureKind::Stage,
-        errors: vec![format!("input {} was damaged repeatedly", names.join(", "))],
-        hint: Some("check the disk, and whether something else writes into the store".to_owned()),
-    }
+    let error = format!("input {} was damaged repeatedly", names.join(", "));
+    NodeFailure::of(FailureKind::Stage, vec![error], "check the disk, and whether something else writes into the store")
 }

@@ -10,6 +10,6 @@ mod testing;
 mod work;
 
 pub use demand::{NodeState, demand};
-pub use event::{Event, EventSink, FailureKind, NodeFailure};
+pub use event::{Event, EventSink, FailureKind, NodeFailure, causes};
 pub use execute::{RunError, RunOptions, execute};
 pub use summary::{FailedNode, RunReport};

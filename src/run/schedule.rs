@@ -73,7 +73,7 @@ struct Wait {
 pub(super) struct Schedule<'p> {
     plan: &'p Plan,
     dependants: Vec<Vec<NodeId>>,
-    states: Vec<State>,
+    pub(super) states: Vec<State>,
     forced: Vec<bool>,
     losses: Vec<u8>,
     to_check: BTreeSet<NodeId>,
@@ -82,7 +82,8 @@ pub(super) struct Schedule<'p> {
     waiting: BTreeMap<NodeId, Wait>,
     newly_skipped: Vec<(NodeId, NodeId)>,
     checks_running: usize,
-    computing: usize,
+    /// How many nodes are being computed.
+    pub(super) computing: usize,
     free: usize,
     with_gpus: bool,
     free_gpus: BTreeSet<usize>,
@@ -173,14 +174,12 @@ impl<'p> Schedule<'p> {
         }
     }
 
-    pub(super) fn cached(&mut self, id: NodeId) {
-        self.present(id, State::Cached);
-    }
-
-    pub(super) fn done(&mut self, id: NodeId) {
+    /// The node is in the store: cached or done.
+    pub(super) fn present(&mut self, id: NodeId, state: State) {
         // Forcing is done once, even if the artifact is lost later in the run.
         self.forced[id.0] = false;
-        self.present(id, State::Done);
+        self.states[id.0] = state;
+        self.settle_dependants(id);
     }
 
     /// The node must be computed.
@@ -252,11 +251,6 @@ impl<'p> Schedule<'p> {
         self.waiting.clear();
     }
 
-    /// Returns how many nodes are being computed.
-    pub(super) fn computing(&self) -> usize {
-        self.computing
-    }
-
     /// Returns whether nothing runs and nothing is waited for. To be asked after [`Schedule::next_start`] gave `None`.
     pub(super) fn is_over(&self) -> bool {
         self.checks_running == 0 && self.computing == 0 && self.waiting.is_empty()
@@ -269,21 +263,13 @@ impl<'p> Schedule<'p> {
 
     /// Skips every needed node that has not ended, because of one that failed.
     pub(super) fn skip_rest(&mut self, culprit: NodeId) {
-        for index in 0..self.states.len() {
-            if self.is_open(NodeId(index)) {
-                self.states[index] = State::Skipped(culprit);
+        use State::{Blocked, Checking, Ready, Running, Waiting};
+        for (index, state) in self.states.iter_mut().enumerate() {
+            if matches!(state, Checking | Blocked | Ready | Running | Waiting) {
+                *state = State::Skipped(culprit);
                 self.newly_skipped.push((NodeId(index), culprit));
             }
         }
-    }
-
-    pub(super) fn states(&self) -> &[State] {
-        &self.states
-    }
-
-    fn is_open(&self, id: NodeId) -> bool {
-        use State::{Blocked, Checking, Ready, Running, Waiting};
-        matches!(self.states[id.0], Checking | Blocked | Ready | Running | Waiting)
     }
 
     fn is_present(&self, id: NodeId) -> bool {
@@ -300,11 +286,6 @@ impl<'p> Schedule<'p> {
             self.states[id.0] = State::Checking;
             self.to_check.insert(id);
         }
-    }
-
-    fn present(&mut self, id: NodeId, state: State) {
-        self.states[id.0] = state;
-        self.settle_dependants(id);
     }
 
     fn settle_dependants(&mut self, id: NodeId) {

@@ -12,9 +12,7 @@ use ppgnn_stages::contract::{ArtifactError, InputDir, Job, Progress, ProgressSin
 use serde_json::Value;
 
 use crate::plan::{FileDigests, Node, NodeId, Plan};
-use crate::store::{
-    ArtifactRef, Claim, Integrity, Opened, Pending, Provenance, Store, StoreError, hint_for, stops_everything,
-};
+use crate::store::{ArtifactRef, Claim, Opened, Pending, Provenance, Store, StoreError, hint_for, stops_everything};
 
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::Place;
@@ -41,35 +39,37 @@ pub(super) enum Outcome {
     Failed(NodeFailure),
 }
 
+impl From<StoreError> for Outcome {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(NodeFailure::new(FailureKind::Store, &error, error.hint()))
+    }
+}
+
 impl Work<'_> {
     /// Looks a node up in the store.
     pub(super) fn check(&self, id: NodeId) -> Outcome {
         let node = self.plan.node(id);
-        match self.store.open_artifact(&node.key, node.stage.name) {
-            Ok(opened) => self.take_note(node, opened),
-            Err(error) => Outcome::Failed(store_failure(&error)),
-        }
+        let opened = self.store.open_artifact(&node.key, node.stage.name);
+        opened.map_or_else(Outcome::from, |opened| self.take_note(node, opened))
     }
 
     /// Computes a node, unless another process is computing it or has done so.
     pub(super) fn compute(&self, id: NodeId, place: Place, forced: bool) -> Outcome {
-        self.try_compute(id, place, forced).unwrap_or_else(|error| Outcome::Failed(store_failure(&error)))
+        self.try_compute(id, place, forced).unwrap_or_else(|otherwise| otherwise)
     }
 
-    fn try_compute(&self, id: NodeId, place: Place, forced: bool) -> Result<Outcome, StoreError> {
+    /// Returns how it finished, or why it did not.
+    fn try_compute(&self, id: NodeId, place: Place, forced: bool) -> Result<Outcome, Outcome> {
         let node = self.plan.node(id);
-        let Claim::Held(claim) = self.store.claim(&node.key)? else { return Ok(Outcome::Busy) };
+        let Claim::Held(claim) = self.store.claim(&node.key)? else { return Err(Outcome::Busy) };
         if !forced {
             // Another process may have finished it between our lookup and our claim.
             let found = self.take_note(node, self.store.open_claimed(&claim, node.stage.name)?);
             if !matches!(found, Outcome::Missing) {
-                return Ok(found);
+                return Err(found);
             }
         }
-        let inputs = match self.open_inputs(node)? {
-            Ok(inputs) => inputs,
-            Err(lost) => return Ok(Outcome::InputsLost(lost)),
-        };
+        let inputs = self.open_inputs(node)?;
         if forced {
             // A forced node starts from scratch.
             self.store.forget_resume_point(&claim)?;
@@ -79,14 +79,10 @@ impl Work<'_> {
         let Place { threads, device } = place;
         self.sink.event(&Event::NodeStarted { node: name, key, threads, device });
         let begun = Instant::now();
-        let ran = self.run_stage(node, &inputs, place, &pending);
+        let measured = self.run_stage(node, &inputs, place, &pending)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let measured = match ran {
-            Ok(measured) => measured,
-            Err(fault) => return self.judge(node, &inputs, fault, &pending),
-        };
         if let Some(failure) = changed_file(node) {
-            return Ok(Outcome::Failed(failure));
+            return Err(Outcome::Failed(failure));
         }
         let made = Provenance {
             node: node.name.to_string(),
@@ -115,7 +111,7 @@ impl Work<'_> {
     }
 
     /// Opens the inputs of a node, or says which ones were lost.
-    fn open_inputs(&self, node: &Node) -> Result<Result<Vec<InputDir>, Vec<NodeId>>, StoreError> {
+    fn open_inputs(&self, node: &Node) -> Result<Vec<InputDir>, Outcome> {
         let mut inputs = Vec::with_capacity(node.inputs.len());
         let mut lost = Vec::new();
         for edge in &node.inputs {
@@ -130,7 +126,7 @@ impl Work<'_> {
                 }
             }
         }
-        Ok(if lost.is_empty() { Ok(inputs) } else { Err(lost) })
+        if lost.is_empty() { Ok(inputs) } else { Err(Outcome::InputsLost(lost)) }
     }
 
     /// Runs the stage in a thread pool of its own size, which nested parallel loops then use as well. Returns what it
@@ -141,12 +137,12 @@ impl Work<'_> {
         inputs: &[InputDir],
         Place { threads, device }: Place,
         pending: &Pending,
-    ) -> Result<Measured, StageFault> {
+    ) -> Result<Measured, Outcome> {
         let _span =
             tracing::info_span!("stage", node = %node.name, key = %node.key.short(), threads, %device).entered();
         // As much stack as a main thread has: numerical code may recurse.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
-        let pool = pool.map_err(|e| StageFault::Threads(e.to_string()))?;
+        let pool = pool.map_err(|e| Outcome::Failed(no_threads(&e)))?;
         let progress = Forward { node, sink: self.sink, measured: Mutex::default() };
         let job = Job {
             inputs,
@@ -159,8 +155,8 @@ impl Work<'_> {
         let run = || pool.install(|| node.stage.run(&node.params, &job, pending.dir()));
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(())) => Ok(progress.measured.into_inner().unwrap_or_else(PoisonError::into_inner)),
-            Ok(Err(error)) => Err(StageFault::Stage(error)),
-            Err(payload) => Err(StageFault::Panic(panic_text(payload.as_ref()))),
+            Ok(Err(error)) => Err(self.judge(node, inputs, &error, pending)?),
+            Err(payload) => Err(Outcome::Failed(panic_failure(node.stage.name, payload.as_ref()))),
         }
     }
 
@@ -169,39 +165,25 @@ impl Work<'_> {
         &self,
         node: &Node,
         inputs: &[InputDir],
-        fault: StageFault,
+        error: &StageError,
         pending: &Pending,
     ) -> Result<Outcome, StoreError> {
-        let error = match fault {
-            StageFault::Threads(text) => {
-                let hint = Some("use fewer cores, or raise the limit on threads".to_owned());
-                let errors = vec!["cannot start threads".to_owned(), text];
-                return Ok(Outcome::Failed(NodeFailure { kind: FailureKind::Store, errors, hint }));
-            }
-            StageFault::Panic(text) => return Ok(Outcome::Failed(panic_failure(node.stage.name, &text))),
-            StageFault::Stage(StageError::Cancelled) if self.stop.load(Ordering::Relaxed) => {
-                return Ok(Outcome::Cancelled);
-            }
-            StageFault::Stage(error) => error,
-        };
-        let kind = match &error {
-            StageError::Data { .. } => FailureKind::Data,
-            StageError::Artifact(ArtifactError::Io { path, source })
-                if (path.starts_with(pending.dir()) || path.starts_with(pending.scratch()))
-                    && stops_everything(source) =>
-            {
-                return Ok(Outcome::Failed(NodeFailure::new(FailureKind::Store, &error, hint_for(source))));
+        let ours = |path: &Path| path.starts_with(pending.dir()) || path.starts_with(pending.scratch());
+        let (kind, hint) = match error {
+            StageError::Cancelled if self.stop.load(Ordering::Relaxed) => return Ok(Outcome::Cancelled),
+            StageError::Data { .. } => (FailureKind::Data, error.hint()),
+            StageError::Artifact(ArtifactError::Io { path, source }) if ours(path) && stops_everything(source) => {
+                (FailureKind::Store, hint_for(source))
             }
             StageError::Artifact(ArtifactError::Io { path, .. } | ArtifactError::Malformed { path, .. }) => {
-                let lost = self.damaged_input(node, inputs, path)?;
-                if let Some(lost) = lost {
+                if let Some(lost) = self.damaged_input(node, inputs, path)? {
                     return Ok(Outcome::InputsLost(vec![lost]));
                 }
-                FailureKind::Stage
+                (FailureKind::Stage, error.hint())
             }
-            _ => FailureKind::Stage,
+            _ => (FailureKind::Stage, error.hint()),
         };
-        Ok(Outcome::Failed(NodeFailure::new(kind, &error, error.hint())))
+        Ok(Outcome::Failed(NodeFailure::new(kind, error, hint)))
     }
 
     /// Verifies the input that a stage could not read: it may have been damaged since it was checked.
@@ -209,19 +191,12 @@ impl Work<'_> {
         let Some(position) = inputs.iter().position(|input| path.starts_with(&input.dir)) else { return Ok(None) };
         let Some(edge) = node.inputs.get(position) else { return Ok(None) };
         let input = self.plan.node(edge.node);
-        if self.store.verify(&ArtifactRef::new(input.stage.name, input.key))? == Integrity::Whole {
+        if let Opened::Hit(_) = self.store.verify(&ArtifactRef::new(input.stage.name, input.key))? {
             return Ok(None);
         }
         self.take_note(input, self.store.open_artifact(&input.key, input.stage.name)?);
         Ok(Some(edge.node))
     }
-}
-
-/// Why a stage did not produce its output.
-enum StageFault {
-    Stage(StageError),
-    Panic(String),
-    Threads(String),
 }
 
 /// Facts about a computation, by name.
@@ -261,28 +236,21 @@ fn changed_file(node: &Node) -> Option<NodeFailure> {
         Ok(digest) => !planned(param).iter().any(|d| d.get("blake3").and_then(Value::as_str) == Some(&digest)),
         Err(_) => true,
     });
-    changed.map(|(_, path)| NodeFailure {
-        kind: FailureKind::Data,
-        errors: vec![format!("`{}` changed since the run was planned", path.display())],
-        hint: Some("run again when no other program is writing to it".to_owned()),
+    changed.map(|(_, path)| {
+        let error = format!("`{}` changed since the run was planned", path.display());
+        NodeFailure::of(FailureKind::Data, vec![error], "run again when no other program is writing to it")
     })
 }
 
-fn store_failure(error: &StoreError) -> NodeFailure {
-    NodeFailure::new(FailureKind::Store, error, error.hint())
+/// Says that the operating system gives no more threads.
+pub(super) fn no_threads(error: &dyn std::error::Error) -> NodeFailure {
+    let errors = vec!["cannot start threads".to_owned(), error.to_string()];
+    NodeFailure::of(FailureKind::Store, errors, "use fewer cores, or raise the limit on threads")
 }
 
 /// Describes a panic of a stage.
-pub(super) fn panic_failure(stage: &str, text: &str) -> NodeFailure {
-    NodeFailure {
-        kind: FailureKind::Panic,
-        errors: vec![format!("bug in stage `{stage}`: it panicked with `{text}`")],
-        hint: Some("please report it with the pipeline and the log of the run".to_owned()),
-    }
-}
-
-/// Returns the text of a panic.
-pub(super) fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+pub(super) fn panic_failure(stage: &str, payload: &(dyn Any + Send)) -> NodeFailure {
+    let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    let error = format!("bug in stage `{stage}`: it panicked with `{}`", text.unwrap_or("no message"));
+    NodeFailure::of(FailureKind::Panic, vec![error], "please report it with the pipeline and the log of the run")
 }

@@ -4,14 +4,13 @@
 //! ended. There is nothing to remove by hand, and no age or process number to guess from.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::plan::ArtifactKey;
 
 use super::disk::Store;
-use super::error::{StoreError, io_error};
+use super::error::{StoreError, if_there, io_error};
 use super::layout::{CLAIMS, LOCK_FILE, TMP, key_of_temporary, list};
 
 /// How often, and at what interval, a deletion tries to lock the store before it gives up.
@@ -79,17 +78,9 @@ impl Store {
     /// When the lock file cannot be opened.
     pub fn is_claimed(&self, key: &ArtifactKey) -> Result<bool, StoreError> {
         let path = self.root().join(CLAIMS).join(key.to_string());
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(e) => return Err(io_error("open the lock", &path)(e)),
-        };
+        let Some(file) = if_there(File::open(&path), "open the lock", &path)? else { return Ok(false) };
         // The lock is released immediately; a claim attempted at this moment finds it busy and tries again.
-        match file.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(e)) => Err(io_error("lock", &path)(e)),
-        }
+        Ok(!got_lock(file.try_lock_shared(), &path)?)
     }
 
     /// Keeps others from deleting anything until the guard is dropped. Waits while a deletion is going on.
@@ -141,9 +132,14 @@ fn lock_file(path: &Path) -> Result<File, StoreError> {
 
 fn try_exclusive(path: &Path) -> Result<Option<File>, StoreError> {
     let file = lock_file(path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
+    Ok(got_lock(file.try_lock(), path)?.then_some(file))
+}
+
+/// Returns whether a lock was free.
+fn got_lock(tried: Result<(), TryLockError>, path: &Path) -> Result<bool, StoreError> {
+    match tried {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(e)) => Err(io_error("lock", path)(e)),
     }
 }

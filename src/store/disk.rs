@@ -14,8 +14,8 @@ use crate::plan::ArtifactKey;
 
 use super::claim::{Claim, ClaimGuard};
 use super::clock;
-use super::error::{StoreError, io_error};
-use super::inspect::{Care, Inspection, read_manifest};
+use super::error::{StoreError, if_there, io_error};
+use super::inspect::{Care, read_manifest};
 use super::layout::{
     ArtifactRef, FOLDERS, MANIFEST, OBJECTS, QUARANTINE, RUNS, STORE_FILE, TMP, ensure_folder, folders, plain,
     sync_folder, unused,
@@ -37,10 +37,6 @@ pub struct Store {
 /// An artifact in the store.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Name of the stage that made it.
-    pub stage: String,
-    /// Its key.
-    pub key: ArtifactKey,
     /// The folder that holds its files.
     pub dir: PathBuf,
     /// How it was made.
@@ -63,20 +59,6 @@ pub enum Opened {
     },
 }
 
-/// The state of an artifact after every byte of it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Integrity {
-    /// Every byte is what was written.
-    Whole,
-    /// It is gone.
-    Absent,
-    /// It is not what was written.
-    Damaged {
-        /// The first difference found.
-        what: String,
-    },
-}
-
 #[derive(Deserialize)]
 struct StoreFile {
     format: u64,
@@ -88,11 +70,8 @@ impl Store {
     /// # Errors
     /// When the root is not a directory, cannot be written, or has a newer format.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        if fs::metadata(root).is_ok_and(|m| !m.is_dir()) {
-            return Err(StoreError::NotADirectory { path: root.to_owned() });
-        }
+        let store = Self::at(root, true)?;
         fs::create_dir_all(root).map_err(io_error("create the store", root))?;
-        let store = Self { root: root.to_owned(), writable: true, verified: Mutex::default(), behind: None };
         if !store.check_format()? {
             store.refuse_foreign()?;
             // Before any folder, so that a process that sees a folder of the store also sees its marker.
@@ -112,12 +91,16 @@ impl Store {
     /// # Errors
     /// When the root is not a directory, cannot be read, or has a newer format.
     pub fn open_existing_read_only(root: &Path) -> Result<Self, StoreError> {
+        let store = Self::at(root, false)?;
+        store.check_format()?;
+        Ok(store)
+    }
+
+    fn at(root: &Path, writable: bool) -> Result<Self, StoreError> {
         if fs::metadata(root).is_ok_and(|m| !m.is_dir()) {
             return Err(StoreError::NotADirectory { path: root.to_owned() });
         }
-        let store = Self { root: root.to_owned(), writable: false, verified: Mutex::default(), behind: None };
-        store.check_format()?;
-        Ok(store)
+        Ok(Self { root: root.to_owned(), writable, verified: Mutex::default(), behind: None })
     }
 
     /// Lets the store find what is in another one as well. It still writes only into its own root.
@@ -156,7 +139,7 @@ impl Store {
     pub fn get(&self, key: &ArtifactKey, stage: &str) -> Option<Entry> {
         let dir = self.object(key, stage).ok()?;
         match read_manifest(&dir, stage, key) {
-            Ok(manifest) => Some(Entry { stage: stage.to_owned(), key: *key, dir, manifest }),
+            Ok(manifest) => Some(Entry { dir, manifest }),
             Err(_) => self.behind()?.get(key, stage),
         }
     }
@@ -167,17 +150,15 @@ impl Store {
     /// # Errors
     /// When the look itself failed, which says nothing about the artifact.
     pub fn open_artifact(&self, key: &ArtifactKey, stage: &str) -> Result<Opened, StoreError> {
-        let what = match self.inspect(key, stage, Care::FirstRead)? {
-            Inspection::Whole(entry) => return Ok(Opened::Hit(entry)),
-            Inspection::Absent => return Ok(Opened::Miss),
-            Inspection::Damaged(what) => what,
-        };
+        let opened = self.inspect(key, stage, Care::FirstRead)?;
         // Only the owner of the claim moves anything: otherwise a slow reader could move away what another process
         // has just recomputed.
-        match self.claim(key) {
-            Ok(Claim::Held(claim)) => self.open_claimed(&claim, stage),
-            Ok(Claim::Busy) | Err(_) => Ok(Opened::Damaged { what, moved_to: None }),
+        if matches!(opened, Opened::Damaged { .. })
+            && let Ok(Claim::Held(claim)) = self.claim(key)
+        {
+            return self.open_claimed(&claim, stage);
         }
+        Ok(opened)
     }
 
     /// Does the same for the owner of the claim.
@@ -185,11 +166,11 @@ impl Store {
     /// # Errors
     /// When the look itself failed.
     pub fn open_claimed(&self, claim: &ClaimGuard, stage: &str) -> Result<Opened, StoreError> {
-        Ok(match self.inspect(claim.key(), stage, Care::FirstRead)? {
-            Inspection::Whole(entry) => Opened::Hit(entry),
-            Inspection::Absent => Opened::Miss,
-            Inspection::Damaged(what) => Opened::Damaged { what, moved_to: self.set_aside(claim, stage).ok() },
-        })
+        let mut opened = self.inspect(claim.key(), stage, Care::FirstRead)?;
+        if let Opened::Damaged { moved_to, .. } = &mut opened {
+            *moved_to = self.set_aside(claim, stage).ok();
+        }
+        Ok(opened)
     }
 
     /// Lists the artifacts, of one stage or of all, by stage and key. Whether they are whole is not looked at.
@@ -215,27 +196,13 @@ impl Store {
     ///
     /// # Errors
     /// When the look itself failed.
-    pub fn verify(&self, artifact: &ArtifactRef) -> Result<Integrity, StoreError> {
-        Ok(match self.inspect(&artifact.key, &artifact.stage, Care::Always)? {
-            Inspection::Whole(_) => Integrity::Whole,
-            Inspection::Absent => Integrity::Absent,
-            Inspection::Damaged(what) => {
-                // The next reader must check again, and set it aside.
-                self.verified().remove(&artifact.key);
-                Integrity::Damaged { what }
-            }
-        })
-    }
-
-    /// Verifies every artifact, one after the other.
-    ///
-    /// # Errors
-    /// When the store cannot be listed; what happened to each artifact comes with it.
-    pub fn verify_all(&self) -> Result<impl Iterator<Item = (ArtifactRef, Result<Integrity, StoreError>)>, StoreError> {
-        Ok(self.entries(None)?.into_iter().map(|artifact| {
-            let integrity = self.verify(&artifact);
-            (artifact, integrity)
-        }))
+    pub fn verify(&self, artifact: &ArtifactRef) -> Result<Opened, StoreError> {
+        let opened = self.inspect(&artifact.key, &artifact.stage, Care::Always)?;
+        if matches!(opened, Opened::Damaged { .. }) {
+            // The next reader must check again, and set it aside.
+            self.verified().remove(&artifact.key);
+        }
+        Ok(opened)
     }
 
     /// Makes the log file of a run, named by time, pipeline and process.
@@ -270,14 +237,9 @@ impl Store {
 
     /// Writes a file as a whole or not at all.
     pub(super) fn replace_file(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-        let staged = self.stage_file(bytes)?;
+        let staged = self.stage_with(|file| io::Write::write_all(file, bytes))?;
         fs::rename(&staged, path).map_err(io_error("write", path))?;
         path.parent().map_or(Ok(()), sync_folder)
-    }
-
-    /// Writes a file in `tmp`, flushed and ready to be renamed.
-    fn stage_file(&self, bytes: &[u8]) -> Result<PathBuf, StoreError> {
-        self.stage_with(|file| io::Write::write_all(file, bytes))
     }
 
     /// Copies a file into `tmp`, flushed and ready to be renamed.
@@ -286,6 +248,7 @@ impl Store {
         self.stage_with(|file| io::copy(&mut source, file).map(drop))
     }
 
+    /// Writes a file in `tmp`, flushed and ready to be renamed.
     fn stage_with(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<PathBuf, StoreError> {
         self.must_write()?;
         let path = self.temporary("file");
@@ -345,11 +308,7 @@ impl Store {
     /// Reads `store.json`. Returns whether there is one.
     fn check_format(&self) -> Result<bool, StoreError> {
         let path = self.root.join(STORE_FILE);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(e) => return Err(io_error("read", &path)(e)),
-        };
+        let Some(bytes) = if_there(fs::read(&path), "read", &path)? else { return Ok(false) };
         let expected = || StoreError::Malformed { path, expected: "the format of a store".to_owned() };
         let file: StoreFile = serde_json::from_slice(&bytes).map_err(|_| expected())?;
         if file.format > u64::from(FORMAT) {

@@ -121,6 +121,18 @@ pub(crate) fn hint_for(error: &io::Error) -> Option<&'static str> {
     }
 }
 
+/// Turns an error that says that something is not there into `None`, and names operation and path of any other.
+pub(super) fn if_there<T>(
+    result: io::Result<T>,
+    operation: &'static str,
+    path: &Path,
+) -> Result<Option<T>, StoreError> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some).map_err(io_error(operation, path)),
+    }
+}
+
 /// Names operation and path of an error of the operating system.
 pub(super) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.to_owned();

@@ -6,20 +6,10 @@ use std::path::Path;
 
 use crate::plan::ArtifactKey;
 
-use super::disk::{Entry, Store};
-use super::error::{StoreError, io_error};
+use super::disk::{Entry, Opened, Store};
+use super::error::{StoreError, if_there, io_error};
 use super::layout::MANIFEST;
 use super::manifest::{FileRecord, Manifest};
-
-/// What was found under a key.
-pub(super) enum Inspection {
-    /// An artifact that is what its manifest says.
-    Whole(Box<Entry>),
-    /// Nothing.
-    Absent,
-    /// Something that is not what it should be, with the first difference found.
-    Damaged(String),
-}
 
 /// How closely to look at the files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,32 +21,34 @@ pub(super) enum Care {
 }
 
 impl Store {
-    /// Looks at an artifact.
+    /// Looks at an artifact. Damage is not moved anywhere.
     ///
     /// # Errors
     /// When the look itself failed, which says nothing about the artifact: no permission, too many open files.
-    pub(super) fn inspect(&self, key: &ArtifactKey, stage: &str, care: Care) -> Result<Inspection, StoreError> {
+    pub(super) fn inspect(&self, key: &ArtifactKey, stage: &str, care: Care) -> Result<Opened, StoreError> {
         let dir = self.object(key, stage)?;
-        match fs::symlink_metadata(&dir) {
-            Ok(meta) if meta.is_dir() => {}
-            Ok(_) => return Ok(Inspection::Damaged("it is not a folder".to_owned())),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return self.behind().map_or(Ok(Inspection::Absent), |behind| behind.inspect(key, stage, care));
-            }
-            Err(e) => return Err(io_error("look at", &dir)(e)),
-        }
-        let manifest = match read_manifest(&dir, stage, key) {
-            Ok(manifest) => manifest,
-            Err(fault) => return fault.into_inspection(),
+        let Some(meta) = if_there(fs::symlink_metadata(&dir), "look at", &dir)? else {
+            return self.behind().map_or(Ok(Opened::Miss), |behind| behind.inspect(key, stage, care));
         };
-        let known = care == Care::FirstRead && self.is_verified(&manifest);
-        match check_names(&dir, &manifest).and_then(|()| check_files(&dir, &manifest, !known)) {
-            Ok(()) => {
-                self.remember_verified(&manifest);
-                Ok(Inspection::Whole(Box::new(Entry { stage: stage.to_owned(), key: *key, dir, manifest })))
-            }
-            Err(fault) => fault.into_inspection(),
+        let found = if meta.is_dir() {
+            self.read_whole(&dir, key, stage, care)
+        } else {
+            Err(Fault::Damage("it is not a folder".to_owned()))
+        };
+        match found {
+            Ok(manifest) => Ok(Opened::Hit(Box::new(Entry { dir, manifest }))),
+            Err(Fault::Damage(what)) => Ok(Opened::Damaged { what, moved_to: None }),
+            Err(Fault::Unreadable(error)) => Err(error),
         }
+    }
+
+    fn read_whole(&self, dir: &Path, key: &ArtifactKey, stage: &str, care: Care) -> Result<Manifest, Fault> {
+        let manifest = read_manifest(dir, stage, key)?;
+        let known = care == Care::FirstRead && self.is_verified(&manifest);
+        check_names(dir, &manifest)?;
+        check_files(dir, &manifest, !known)?;
+        self.remember_verified(&manifest);
+        Ok(manifest)
     }
 }
 
@@ -69,13 +61,6 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    fn into_inspection(self) -> Result<Inspection, StoreError> {
-        match self {
-            Self::Damage(what) => Ok(Inspection::Damaged(what)),
-            Self::Unreadable(error) => Err(error),
-        }
-    }
-
     /// Sorts an error of the operating system: does it speak about the file or about this process?
     fn of(path: &Path, name: &str, error: io::Error) -> Self {
         // The descriptor limits of the process and of the system, which have no kind of their own.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::plan::ArtifactKey;
 
-use super::error::{StoreError, io_error};
+use super::error::{StoreError, if_there, io_error};
 
 pub(super) const OBJECTS: &str = "objects";
 pub(super) const TMP: &str = "tmp";
@@ -90,13 +90,8 @@ pub(super) fn ensure_folder(path: &Path) -> Result<(), StoreError> {
 
 /// Lists a folder by name. A missing folder is empty; names that are not text are left out.
 pub(super) fn list(folder: &Path) -> Result<Vec<(String, fs::FileType)>, StoreError> {
-    let found = match fs::read_dir(folder) {
-        Ok(found) => found,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(io_error("list", folder)(e)),
-    };
     let mut entries = Vec::new();
-    for entry in found {
+    for entry in if_there(fs::read_dir(folder), "list", folder)?.into_iter().flatten() {
         let entry = entry.map_err(io_error("list", folder))?;
         let kind = entry.file_type().map_err(io_error("list", folder))?;
         if let Ok(name) = entry.file_name().into_string() {

@@ -30,7 +30,7 @@ mod resume;
 mod temporary;
 
 pub use claim::{Claim, ClaimGuard, InUse};
-pub use disk::{Entry, Integrity, Opened, Store};
+pub use disk::{Entry, Opened, Store};
 pub use error::StoreError;
 pub(crate) use error::{hint_for, stops_everything};
 pub use layout::ArtifactRef;

@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::claim::ClaimGuard;
-use super::disk::{Entry, Store};
+use super::disk::{Entry, Opened, Store};
 use super::error::{StoreError, io_error};
-use super::inspect::{Care, Inspection, digest};
+use super::inspect::{Care, digest};
 use super::layout::{MANIFEST, OBJECTS, ensure_folder, is_plain, sync_folder};
 use super::manifest::{FileRecord, Manifest, Provenance};
 
@@ -77,13 +77,12 @@ impl Pending<'_> {
         let stage = made.ingredients.stage.clone();
         let files = self.seal_files()?;
         let target = self.store.object(self.claim.key(), &stage)?;
-        let before = self.store.inspect(self.claim.key(), &stage, Care::Always)?;
-        let bytes_same = match before {
-            Inspection::Whole(entry) if entry.manifest.files == files => {
+        let bytes_same = match self.store.inspect(self.claim.key(), &stage, Care::Always)? {
+            Opened::Hit(entry) if entry.manifest.files == files => {
                 return Ok(Committed { entry: *entry, bytes_same: Some(true) });
             }
-            Inspection::Whole(_) => Some(false),
-            Inspection::Absent | Inspection::Damaged(_) => None,
+            Opened::Hit(_) => Some(false),
+            Opened::Miss | Opened::Damaged { .. } => None,
         };
         let manifest = self.write_manifest(made, files)?;
         let folder = self.store.root().join(OBJECTS).join(&stage);
@@ -96,8 +95,7 @@ impl Pending<'_> {
         sync_folder(&folder)?;
         sync_folder(&self.store.root().join(OBJECTS))?;
         self.store.remember_verified(&manifest);
-        let entry = Entry { stage, key: *self.claim.key(), dir: target, manifest };
-        Ok(Committed { entry, bytes_same })
+        Ok(Committed { entry: Entry { dir: target, manifest }, bytes_same })
     }
 
     /// Flushes what the stage wrote and says what it is, sorted by name.

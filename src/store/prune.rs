@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime};
 
 use crate::plan::ArtifactKey;
 
-use super::claim::Claim;
 use super::disk::Store;
 use super::error::StoreError;
 use super::layout::{
@@ -133,31 +132,22 @@ fn path_of(store: &Store, what: &Leftover) -> PathBuf {
 fn is_ours(name: &str) -> bool {
     let parts: Vec<&str> = name.split('.').collect();
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    match parts[..] {
-        [what, process, count] => {
-            let known = ["file", "trash"].contains(&what) || key_of_temporary(name).is_some();
-            known && number(process) && number(count)
-        }
-        _ => false,
-    }
+    let [what, process, count] = parts[..] else { return false };
+    (["file", "trash"].contains(&what) || key_of_temporary(name).is_some()) && number(process) && number(count)
 }
 
 /// Returns whether an entry of `tmp` is not being written. What has no key belongs to a publication, which holds the
 /// store, so that nothing can be deleted meanwhile.
 fn is_abandoned(store: &Store, name: &str) -> Result<bool, StoreError> {
-    match key_of_temporary(name) {
-        Some(key) => store.is_claimed(&key).map(|claimed| !claimed),
-        None => Ok(true),
-    }
+    key_of_temporary(name).map_or(Ok(true), |key| store.is_claimed(&key).map(|claimed| !claimed))
 }
 
 /// Removes the files of claims whose owner was killed. They do no harm, but they add up.
 fn release_dead_claims(store: &Store) -> Result<(), StoreError> {
     for (name, _) in list(&store.root().join(CLAIMS))? {
-        if let Ok(key) = name.parse()
-            && let Claim::Held(claim) = store.claim(&key)?
-        {
-            drop(claim);
+        if let Ok(key) = name.parse() {
+            // A claim that is held removes its file when it is dropped.
+            store.claim(&key)?;
         }
     }
     Ok(())

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -15,9 +14,9 @@ use crate::plan::ArtifactKey;
 
 use super::clock;
 use super::disk::Store;
-use super::error::{StoreError, io_error};
+use super::error::{StoreError, if_there, io_error};
 use super::inspect::digest;
-use super::layout::{ArtifactRef, RESULTS, ensure_folder, folders, plain, sync_folder};
+use super::layout::{ArtifactRef, RESULTS, ensure_folder, folders, is_plain, plain, sync_folder};
 
 const FORMAT: u32 = 1;
 const RECORD: &str = "published.json";
@@ -119,6 +118,9 @@ impl Store {
         let mut staged = Vec::new();
         for output in run.outputs {
             let name = output.name.clone();
+            // What cannot be deleted is a leftover for `prune`.
+            let discard =
+                |staged: &[(PathBuf, String)]| staged.iter().for_each(|(path, _)| drop(fs::remove_file(path)));
             record.outputs.insert(name, self.stage(output, &mut staged).inspect_err(|_| discard(&staged))?);
         }
         let mut in_between = record.clone();
@@ -187,28 +189,15 @@ impl Store {
 }
 
 fn check_names(run: &PublishedRun) -> Result<(), StoreError> {
-    for (name, _) in run.outputs.iter().flat_map(|o| &o.files) {
-        plain(name, "published file")?;
-        if name == RECORD {
-            return Err(StoreError::BadName { name: name.clone(), what: "published file" });
-        }
-    }
-    Ok(())
-}
-
-fn discard(staged: &[(PathBuf, String)]) {
-    for (path, _) in staged {
-        // What cannot be deleted is a leftover for `prune`.
-        let _ = fs::remove_file(path);
+    let mut names = run.outputs.iter().flat_map(|o| &o.files).map(|(name, _)| name);
+    match names.find(|name| !is_plain(name) || *name == RECORD) {
+        Some(name) => Err(StoreError::BadName { name: name.clone(), what: "published file" }),
+        None => Ok(()),
     }
 }
 
 fn read_record(path: &Path) -> Result<Option<Published>, StoreError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(io_error("read", path)(e)),
-    };
+    let Some(bytes) = if_there(fs::read(path), "read", path)? else { return Ok(None) };
     let malformed = |expected: String| StoreError::Malformed { path: path.to_owned(), expected };
     let record: Published =
         serde_json::from_slice(&bytes).map_err(|e| malformed(format!("a record of published results ({e})")))?;

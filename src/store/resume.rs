@@ -32,12 +32,11 @@ impl Store {
     /// When the folder cannot be listed.
     pub fn resume_points(&self) -> Result<Vec<ResumePoint>, StoreError> {
         let keys = folders(&self.root().join(RESUME))?.into_iter().filter_map(|name| name.parse().ok());
-        Ok(keys
-            .map(|key| {
-                let dir = self.resume_folder(&key);
-                ResumePoint { key, bytes: size_of(&dir), changed: last_change(&dir) }
-            })
-            .collect())
+        let point = |key| {
+            let dir = self.resume_folder(&key);
+            ResumePoint { key, bytes: size_of(&dir), changed: last_change(&dir) }
+        };
+        Ok(keys.map(point).collect())
     }
 
     /// Deletes the resume point of a claimed node, so that its next attempt starts from nothing.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::Deref;
 
+use super::claim::InUse;
 use super::disk::Store;
 use super::error::{StoreError, io_error};
 use super::layout::unused;
@@ -10,6 +11,8 @@ use super::layout::unused;
 /// A store that finds what is in another one, writes into a folder of its own, and deletes that when it is dropped.
 pub struct TemporaryStore {
     store: Store,
+    /// Keeps what is in the other one from being deleted.
+    _in_use: InUse,
 }
 
 impl TemporaryStore {
@@ -18,11 +21,12 @@ impl TemporaryStore {
     /// # Errors
     /// When the folder cannot be made.
     pub fn in_front_of(behind: Store) -> Result<Self, StoreError> {
+        let in_use = behind.hold()?;
         let folder = std::env::temp_dir();
         let root = unused(&folder, &format!("ppgnn-{}", std::process::id())).unwrap_or(folder);
         // Not `create_dir_all`: a folder that another process has just created is not ours.
         fs::create_dir(&root).map_err(io_error("create the folder", &root))?;
-        Ok(Self { store: Store::open(&root)?.in_front_of(behind) })
+        Ok(Self { store: Store::open(&root)?.in_front_of(behind), _in_use: in_use })
     }
 }
 

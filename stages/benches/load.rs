@@ -159,14 +159,10 @@ fn flickr(folder: &Path) {
     let mut stream = Stream::new(1, &["bench", "flickr"]);
     let edges = edges(&mut stream, nodes, count);
     let mut zip = ZipWriter::new(File::create(folder.join("adj_full.npz")).expect("a file"));
-    zip_member(&mut zip, "indices");
-    npy(&mut zip, &[count as u64], edges.iter().map(|(_, target)| *target as i32));
-    zip_member(&mut zip, "indptr");
-    npy(&mut zip, &[nodes as u64 + 1], starts(nodes, &edges).into_iter());
-    zip_member(&mut zip, "shape");
-    npy(&mut zip, &[2], [nodes as i64; 2].into_iter());
-    zip_member(&mut zip, "data");
-    npy(&mut zip, &[count as u64], edges.iter().map(|_| true));
+    member(&mut zip, "indices", edges.iter().map(|(_, target)| *target as i32));
+    member(&mut zip, "indptr", starts(nodes, &edges).into_iter());
+    member(&mut zip, "shape", [nodes as i64; 2].into_iter());
+    member(&mut zip, "data", edges.iter().map(|_| true));
     zip.finish().expect("a zip");
     let features = BufWriter::new(File::create(folder.join("feats.npy")).expect("a file"));
     npy(features, &[nodes as u64, 500], (0..nodes * 500).map(|_| stream.symmetric(2.0)));
@@ -177,8 +173,14 @@ fn flickr(folder: &Path) {
     std::fs::write(folder.join("role.json"), roles.to_string()).expect("a file");
 }
 
-fn zip_member(zip: &mut ZipWriter<File>, name: &str) {
+/// Adds an array of one dimension.
+fn member<T: npyz::AutoSerialize + Copy>(
+    zip: &mut ZipWriter<File>,
+    name: &str,
+    values: impl ExactSizeIterator<Item = T>,
+) {
     zip.start_file(format!("{name}.npy"), SimpleFileOptions::default()).expect("a member");
+    npy(zip, &[values.len() as u64], values);
 }
 
 fn wiki_cs(folder: &Path) {
@@ -222,16 +224,11 @@ fn cora_full(folder: &Path) {
     let words: Vec<_> = words.iter().enumerate().flat_map(|(node, row)| row.iter().map(move |w| (node, *w))).collect();
     let edges = edges(&mut stream, nodes, 126_842);
     for (prefix, entries, columns) in [("adj", &edges, nodes), ("attr", &words, features)] {
-        zip_member(&mut zip, &format!("{prefix}_shape"));
-        npy(&mut zip, &[2], [nodes as i64, columns as i64].into_iter());
-        zip_member(&mut zip, &format!("{prefix}_indptr"));
-        npy(&mut zip, &[nodes as u64 + 1], starts(nodes, entries).into_iter());
-        zip_member(&mut zip, &format!("{prefix}_indices"));
-        npy(&mut zip, &[entries.len() as u64], entries.iter().map(|(_, column)| *column as i32));
-        zip_member(&mut zip, &format!("{prefix}_data"));
-        npy(&mut zip, &[entries.len() as u64], entries.iter().map(|_| 1f32));
+        member(&mut zip, &format!("{prefix}_shape"), [nodes as i64, columns as i64].into_iter());
+        member(&mut zip, &format!("{prefix}_indptr"), starts(nodes, entries).into_iter());
+        member(&mut zip, &format!("{prefix}_indices"), entries.iter().map(|(_, column)| *column as i32));
+        member(&mut zip, &format!("{prefix}_data"), entries.iter().map(|_| 1f32));
     }
-    zip_member(&mut zip, "labels");
-    npy(&mut zip, &[nodes as u64], (0..nodes).map(|_| stream.below(70) as i64));
+    member(&mut zip, "labels", (0..nodes).map(|_| stream.below(70) as i64));
     zip.finish().expect("a zip");
 }

@@ -62,6 +62,14 @@ impl StageError {
     pub fn numeric(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Numeric { what: what.into(), hint: Some(hint.into()) }
     }
+    /// Adds what a person can do about it, to an error that has room for that.
+    #[must_use]
+    pub fn with_hint(mut self, text: impl Into<String>) -> Self {
+        if let Self::Data { hint, .. } | Self::Unusable { hint, .. } | Self::Numeric { hint, .. } = &mut self {
+            *hint = Some(text.into());
+        }
+        self
+    }
     /// Returns what a person can do about it, if that is known.
     pub fn hint(&self) -> Option<&str> {
         match self {

@@ -86,20 +86,16 @@ impl Params {
 impl params::Params for Params {
     fn check(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
-        if let (Some(_), None) | (None, Some(_)) = (self.lambda, self.mu) {
+        if self.lambda.is_some() != self.mu.is_some() {
             let (given, absent) = if self.lambda.is_some() { ("lambda", "mu") } else { ("mu", "lambda") };
-            problems.push(
-                Problem::value(given, format!("`{given}` is given without `{absent}`"))
-                    .with_help("give both, or neither and `phi`"),
-            );
+            let message = format!("`{given}` is given without `{absent}`");
+            problems.push(Problem::value(given, message).with_help("give both, or neither and `phi`"));
         } else if self.lambda.is_some() {
-            for (name, given) in [("phi", self.phi), ("epsilon", self.epsilon)] {
-                if given.is_some() {
-                    problems.push(
-                        Problem::value(name, format!("`{name}` is given together with `lambda` and `mu`"))
-                            .with_help(format!("remove `{name}`, or `lambda` and `mu`")),
-                    );
-                }
+            for (name, _) in [("phi", self.phi), ("epsilon", self.epsilon)].iter().filter(|(_, given)| given.is_some())
+            {
+                let message = format!("`{name}` is given together with `lambda` and `mu`");
+                let help = format!("remove `{name}`, or `lambda` and `mu`");
+                problems.push(Problem::value(*name, message).with_help(help));
             }
         }
         if !problems.is_empty() {
@@ -107,12 +103,11 @@ impl params::Params for Params {
         }
         let lambda = self.strengths().0;
         let bound = self.degree.sqrt();
-        let named = if self.lambda.is_some() { "lambda" } else { "degree" };
         if lambda.abs() > bound * (1.0 + 1e-12) {
-            problems.push(
-                Problem::value(named, format!("lambda is `{lambda}`, expected at most √degree = {bound} in magnitude"))
-                    .with_help("raise `degree`, or lower `phi`, `epsilon` or `lambda`"),
-            );
+            let named = if self.lambda.is_some() { "lambda" } else { "degree" };
+            let message = format!("lambda is `{lambda}`, expected at most √degree = {bound} in magnitude");
+            let help = "raise `degree`, or lower `phi`, `epsilon` or `lambda`";
+            problems.push(Problem::value(named, message).with_help(help));
         }
         let (inside, across) = self.probabilities();
         if inside.max(across) > 1.0 {
@@ -168,14 +163,8 @@ fn edges(params: &Params, labels: &[u32]) -> Vec<(u32, u32)> {
     for (block, class) in [("0-0", &zero), ("1-1", &one)] {
         sample(&mut stream(block), inside, class.len(), |i| i, |i, j| edges.push((class[j], class[i])));
     }
-    let (rows, columns) = (zero.len(), one.len());
-    sample(
-        &mut stream("0-1"),
-        across,
-        rows,
-        |_| columns,
-        |i, j| edges.push((zero[i].min(one[j]), zero[i].max(one[j]))),
-    );
+    let between = |i: usize, j: usize| edges.push((zero[i].min(one[j]), zero[i].max(one[j])));
+    sample(&mut stream("0-1"), across, zero.len(), |_| one.len(), between);
     edges.sort_unstable();
     edges
 }

@@ -21,17 +21,14 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Format;
+use super::{Format, labelled};
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph};
-use crate::math::csr::Csr;
-use crate::reading::text::{Lines, number, shown};
-use crate::reading::watched::MOST_CLASSES;
+use crate::math::csr::{Csr, RowBuilder};
+use crate::reading::text::{Lines, number, shown, whole};
+use crate::reading::watched::{MOST_CLASSES, MOST_FEATURES};
 use crate::reading::{source, split_masks};
-
-/// The most features; a larger index is refused as a mistake, because models have weights for every feature below it.
-const MOST_FEATURES: u32 = 1 << 24;
 
 /// Parameters of `geom-gcn`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -76,31 +73,21 @@ impl Format for GeomGcn {
     type Params = Params;
 
     fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
-        let nodes = nodes(&mut open(&params.nodes.0, "a list of nodes")?, params.layout, params.features, job)?;
-        let n = nodes.labels.len();
-        let edges = edges(&mut open(&params.edges.0, "a list of edges")?, n, job)?;
-        let masks = split_masks::of_files(&params.splits, n)?;
-        let classes = nodes.labels.iter().max().map_or(0, |most| *most as usize + 1);
-        let features = Features::Sparse(nodes.features);
-        Ok(Graph { edges, features, labels: nodes.labels, classes, masks, ..Graph::default() })
+        let mut lines = open(&params.nodes.0, "a list of nodes")?;
+        let (features, labels) = nodes(&mut lines, params.layout, params.features, job)?;
+        let edges = edges(&mut open(&params.edges.0, "a list of edges")?, labels.len(), job)?;
+        let masks = split_masks::of_files(&params.splits, labels.len(), job)?;
+        Ok(labelled(edges, Features::Sparse(features), labels, masks))
     }
 }
 
 fn open<'p>(path: &'p Path, expected: &str) -> Result<Lines<'p, impl BufRead + use<>>, StageError> {
-    let file = source::open(path)?;
-    match source::foreign(path, expected) {
-        Some(foreign) => Err(foreign),
-        None => Ok(Lines::new(path, BufReader::with_capacity(1 << 16, file))),
-    }
-}
-
-/// Features and labels in the order of the ids.
-struct Nodes {
-    features: Csr<f32>,
-    labels: Vec<u32>,
+    let file = source::open_as(path, expected)?;
+    Ok(Lines::new(path, BufReader::with_capacity(1 << 16, file)))
 }
 
 /// Nodes in the order of their lines, which need not be that of their ids.
+#[derive(Default)]
 struct NodeLines {
     /// Whether entries are numbers or indices.
     layout: Layout,
@@ -108,35 +95,23 @@ struct NodeLines {
     width: Option<usize>,
     ids: Vec<u32>,
     labels: Vec<u32>,
-    indptr: Vec<u64>,
-    indices: Vec<u32>,
-    values: Vec<f32>,
+    rows: RowBuilder,
+    /// The features of the last line that are not zero.
+    row: Vec<(u32, f32)>,
+    /// One more than the largest of them all.
+    beyond: u32,
 }
 
+/// Reads features and labels in the order of the ids.
 fn nodes<R: BufRead>(
     lines: &mut Lines<R>,
     layout: Layout,
     width: Option<usize>,
     job: &Job,
-) -> Result<Nodes, StageError> {
+) -> Result<(Csr<f32>, Vec<u32>), StageError> {
     lines.header("node_id<TAB>feature<TAB>label")?;
-    let mut stored = NodeLines {
-        layout,
-        width,
-        ids: Vec::new(),
-        labels: Vec::new(),
-        indptr: vec![0],
-        indices: Vec::new(),
-        values: Vec::new(),
-    };
-    while let Some(line) = lines.next()? {
-        if let Err(what) = stored.add(line) {
-            return Err(lines.error(what));
-        }
-        if stored.ids.len().is_multiple_of(1024) {
-            job.check_cancelled()?;
-        }
-    }
+    let mut stored = NodeLines { layout, width, ..NodeLines::default() };
+    lines.each(job, |line| stored.add(line))?;
     stored.sorted(lines)
 }
 
@@ -146,14 +121,14 @@ impl NodeLines {
         let id = whole(id, u32::MAX).ok_or_else(|| format!("`{}` is not a node id, expected 0, 1, …", shown(id)))?;
         let label = whole(label, MOST_CLASSES)
             .ok_or_else(|| format!("label `{}` is not a class, expected 0 to {}", shown(label), MOST_CLASSES - 1))?;
+        self.row.clear();
         match self.layout {
             Layout::Dense => self.dense(row)?,
             Layout::Indices => self.listed(row)?,
         }
         self.ids.push(id);
         self.labels.push(label);
-        self.indptr.push(self.indices.len() as u64);
-        Ok(())
+        self.rows.add(&mut self.row).map_err(|feature| format!("has feature {feature} twice"))
     }
 
     /// Adds the non-zeros of a row that has every number. Nearly all numbers are one digit, and there are millions.
@@ -173,8 +148,7 @@ impl NodeLines {
                 }
             };
             if value != 0.0 {
-                self.indices.push(column);
-                self.values.push(value);
+                self.row.push((column, value));
             }
             column += 1;
             match after {
@@ -194,25 +168,22 @@ impl NodeLines {
     /// Adds a row that lists its features.
     fn listed(&mut self, row: &[u8]) -> Result<(), String> {
         let bound = self.width.and_then(|w| u32::try_from(w).ok()).map_or(MOST_FEATURES, |w| w.min(MOST_FEATURES));
-        let start = self.indices.len();
         if !row.trim_ascii().is_empty() {
             for word in row.split(|b| *b == b',') {
                 let index = whole(word, bound).ok_or_else(|| {
                     format!("`{}` is not the index of a feature, expected 0 to {}", shown(word), bound - 1)
                 })?;
-                self.indices.push(index);
+                self.row.push((index, 1.0));
+                self.beyond = self.beyond.max(index + 1);
             }
         }
-        let mut listed = self.indices.split_off(start);
-        listed.sort_unstable();
-        listed.dedup();
-        self.indices.append(&mut listed);
-        self.values.resize(self.indices.len(), 1.0);
+        self.row.sort_unstable_by_key(|(index, _)| *index);
+        self.row.dedup();
         Ok(())
     }
 
     /// Checks that every id is there once and puts the nodes into the order of the ids.
-    fn sorted<R: BufRead>(self, lines: &Lines<R>) -> Result<Nodes, StageError> {
+    fn sorted<R: BufRead>(self, lines: &Lines<R>) -> Result<(Csr<f32>, Vec<u32>), StageError> {
         let n = self.ids.len();
         if n == 0 {
             return Err(lines.about_file("has no nodes, expected at least one"));
@@ -236,24 +207,15 @@ impl NodeLines {
             let what = format!("node {id} is beyond the {n} nodes of the file, where node {absent} is missing");
             return Err(lines.error_at(line(at), format!("{what}; expected every id from 0 to {}", n - 1)));
         }
-        let width = match self.layout {
-            Layout::Dense => self.width.unwrap_or(0),
-            Layout::Indices => {
-                self.width.unwrap_or_else(|| self.indices.iter().max().map_or(0, |most| *most as usize + 1))
-            }
-        };
+        let width = self.width.unwrap_or(self.beyond as usize);
         if width == 0 {
             return Err(lines.about_file("has no features, expected at least one"));
         }
         let rows: Vec<usize> = rows.into_iter().flatten().collect();
         let labels = rows.iter().map(|at| self.labels[*at]).collect();
-        let stored = Csr::rectangular(n, width, self.indptr, self.indices, self.values);
+        let stored = self.rows.finish(width);
         let stored = stored.ok_or_else(|| lines.about_file("has features that do not fit together"))?;
-        if rows.is_sorted() {
-            return Ok(Nodes { features: stored, labels });
-        }
-        let features = stored.select(rows.into_iter());
-        Ok(Nodes { features, labels })
+        Ok((if rows.is_sorted() { stored } else { stored.select(rows.into_iter()) }, labels))
     }
 }
 
@@ -266,43 +228,22 @@ fn edges<R: BufRead>(lines: &mut Lines<R>, nodes: usize, job: &Job) -> Result<Ve
         })
     };
     let mut edges = Vec::new();
-    while let Some(line) = lines.next()? {
-        let ends = fields(line, "source and target").and_then(|[from, to]| Ok((end(from)?, end(to)?)));
-        match ends {
-            Ok(ends) => edges.push(ends),
-            Err(what) => return Err(lines.error(what)),
-        }
-        if edges.len().is_multiple_of(65536) {
-            job.check_cancelled()?;
-        }
-    }
+    lines.each(job, |line| {
+        let [from, to] = fields(line, "source and target")?;
+        edges.push((end(from)?, end(to)?));
+        Ok(())
+    })?;
     Ok(edges)
 }
 
 /// Splits a line at its tabs into exactly `N` fields.
 fn fields<'l, const N: usize>(line: &'l [u8], names: &str) -> Result<[&'l [u8]; N], String> {
-    let mut found = [&[][..]; N];
-    let mut count = 0;
-    for field in line.split(|b| *b == b'\t') {
-        if let Some(slot) = found.get_mut(count) {
-            *slot = field;
-        }
-        count += 1;
-    }
+    let split = || line.split(|b| *b == b'\t');
+    let count = split().count();
     if count == N {
-        return Ok(found);
+        let mut fields = split();
+        return Ok(std::array::from_fn(|_| fields.next().unwrap_or_default()));
     }
     let s = if count == 1 { "" } else { "s" };
     Err(format!("has {count} field{s}, expected {N} between tabs: {names}"))
-}
-
-/// Reads a whole number below `bound`, written in digits alone.
-fn whole(word: &[u8], bound: u32) -> Option<u32> {
-    let word = word.trim_ascii();
-    if word.is_empty() || word.len() > 10 {
-        return None;
-    }
-    let digit = |b: &u8| b.is_ascii_digit().then(|| u64::from(b - b'0'));
-    let number = word.iter().try_fold(0u64, |n, b| Some(n * 10 + digit(b)?))?;
-    u32::try_from(number).ok().filter(|n| *n < bound)
 }

@@ -15,20 +15,20 @@ use std::fmt;
 use std::path::Path;
 
 use schemars::JsonSchema;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::Format;
+use super::{Format, labelled};
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
-use crate::reading::json::{self, List};
+use crate::reading::json::{self, List, Object};
 use crate::reading::npz::csr::StoredRows;
 use crate::reading::npz::{self, Expected, Npz, Numbers};
-use crate::reading::parts::PartsBuilder;
+use crate::reading::parts::{PartNames, PartsBuilder};
 use crate::reading::watched::MOST_CLASSES;
 
-const ROLES: [(&str, Part); 3] = [("tr", Part::Train), ("va", Part::Val), ("te", Part::Test)];
+const ROLES: PartNames = [("tr", Part::Train), ("va", Part::Val), ("te", Part::Test)];
 
 /// Parameters of `graphsaint`. Files count by their content, not by their path.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -61,10 +61,8 @@ impl Format for GraphSaint {
         let labels = classes(&params.classes.0, nodes, job)?;
         let parts = roles(&params.roles.0, nodes, job)?;
         job.check_cancelled()?;
-        let features = features(&params.features.0, nodes, job)?;
-        let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        let masks = Some(Splits { parts: vec![parts] });
-        Ok(Graph { edges, features: Features::Dense(features), labels, classes, masks, ..Graph::default() })
+        let features = Features::Dense(features(&params.features.0, nodes, job)?);
+        Ok(labelled(edges, features, labels, Some(Splits { parts: vec![parts] })))
     }
 }
 
@@ -74,8 +72,8 @@ fn adjacency(path: &Path, job: &Job) -> Result<(usize, Vec<(u32, u32)>), StageEr
         let format = file.word("format")?;
         if format != "csr" {
             let what = format!("is `{format}`, expected compressed sparse rows (`csr`)");
-            let hint = Some("save the matrix with `scipy.sparse.save_npz(path, matrix.tocsr())`".to_owned());
-            return Err(StageError::Data { place: format!("{}, member `format`", path.display()), what, hint });
+            let hint = "save the matrix with `scipy.sparse.save_npz(path, matrix.tocsr())`";
+            return Err(file.error("format", what).with_hint(hint));
         }
     }
     let matrix = StoredRows::read(&mut file, "", u32::MAX, job)?;
@@ -86,9 +84,11 @@ fn adjacency(path: &Path, job: &Job) -> Result<(usize, Vec<(u32, u32)>), StageEr
 }
 
 fn features(path: &Path, nodes: usize, job: &Job) -> Result<Matrix, StageError> {
-    let dims = [("nodes", Some(nodes)), ("features", None)];
-    let expected = Expected { member: "features", dims: &dims, numbers: Numbers::Real };
-    let array = npz::read_npy(path, &expected, job, |node, feature, number| number.feature(node, feature))?;
+    let dims = &[("nodes", Some(nodes)), ("features", None)];
+    let expected = Expected { member: "features", dims, numbers: Numbers::Real };
+    let array = npz::read_npy(path, &expected, job, |node, feature, number| {
+        number.finite(format_args!("node {node}, feature {feature}"))
+    })?;
     match array.shape.get(1) {
         Some(cols) if *cols > 0 => Ok(Matrix { rows: nodes, cols: *cols, data: array.values }),
         _ => Err(StageError::data(path.display(), "has no features, expected at least one")),
@@ -96,7 +96,7 @@ fn features(path: &Path, nodes: usize, job: &Job) -> Result<Matrix, StageError> 
 }
 
 fn classes(path: &Path, nodes: usize, job: &Job) -> Result<Vec<u32>, StageError> {
-    let classes = json::read(path, job, Classes(vec![None; nodes]))?;
+    let Classes(classes) = json::read(path, job, Classes(vec![None; nodes]))?;
     let known = classes.iter().filter(|class| class.is_some()).count();
     match classes.iter().position(Option::is_none) {
         Some(node) => {
@@ -110,32 +110,18 @@ fn classes(path: &Path, nodes: usize, job: &Job) -> Result<Vec<u32>, StageError>
 /// `{"id": class, …}`.
 struct Classes(Vec<Option<u32>>);
 
-impl<'de> DeserializeSeed<'de> for Classes {
-    type Value = Vec<Option<u32>>;
+impl Object for Classes {
+    const EXPECTED: &'static str = "an object of nodes and their classes";
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Classes {
-    type Value = Vec<Option<u32>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of nodes and their classes")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Self::Value, A::Error> {
+    fn entry<'de, A: MapAccess<'de>>(&mut self, id: &str, entries: &mut A) -> Result<(), A::Error> {
         let last = self.0.len().saturating_sub(1);
-        while let Some(id) = entries.next_key::<String>()? {
-            let slot = id.parse().ok().and_then(|node: usize| self.0.get_mut(node));
-            let slot = slot.ok_or_else(|| A::Error::custom(format!("`{id}` is not a node, expected 0 to {last}")))?;
-            let Class(class) = entries.next_value()?;
-            if slot.replace(class).is_some() {
-                return Err(A::Error::custom(format!("node {id} is there twice")));
-            }
+        let slot = id.parse().ok().and_then(|node: usize| self.0.get_mut(node));
+        let slot = slot.ok_or_else(|| A::Error::custom(format!("`{id}` is not a node, expected 0 to {last}")))?;
+        let Class(class) = entries.next_value()?;
+        match slot.replace(class) {
+            Some(_) => Err(A::Error::custom(format!("node {id} is there twice"))),
+            None => Ok(()),
         }
-        Ok(self.0)
     }
 }
 
@@ -168,7 +154,8 @@ impl<'de> Visitor<'de> for OneClass {
 }
 
 fn roles(path: &Path, nodes: usize, job: &Job) -> Result<Vec<Part>, StageError> {
-    let (parts, seen) = json::read(path, job, Roles { nodes, parts: PartsBuilder::new(nodes) })?;
+    let empty = Roles { nodes, parts: PartsBuilder::new(nodes, ROLES), seen: Vec::new() };
+    let Roles { parts, seen, .. } = json::read(path, job, empty)?;
     match ROLES.iter().find(|(_, part)| !seen.contains(part)) {
         Some((role, _)) => {
             Err(StageError::data(path.display(), format!("has no `{role}`, expected `tr`, `va` and `te`")))
@@ -177,38 +164,22 @@ fn roles(path: &Path, nodes: usize, job: &Job) -> Result<Vec<Part>, StageError> 
     }
 }
 
-/// `{"tr": […], "va": […], "te": […]}`; its value also says which roles there are.
+/// `{"tr": […], "va": […], "te": […]}`, and which of them were seen.
 struct Roles {
     nodes: usize,
     parts: PartsBuilder,
+    seen: Vec<Part>,
 }
 
-impl<'de> DeserializeSeed<'de> for Roles {
-    type Value = (PartsBuilder, Vec<Part>);
+impl Object for Roles {
+    const EXPECTED: &'static str = "an object with `tr`, `va` and `te`";
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Roles {
-    type Value = (PartsBuilder, Vec<Part>);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with `tr`, `va` and `te`")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let mut seen = Vec::new();
-        while let Some(role) = entries.next_key::<String>()? {
-            let Some((role, part)) = ROLES.into_iter().find(|(name, _)| *name == role) else {
-                entries.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            seen.push(part);
-            entries.next_value_seed(List::new(|at, id: u64| self.put(role, part, at, id)))?;
-        }
-        Ok((self.parts, seen))
+    fn entry<'de, A: MapAccess<'de>>(&mut self, role: &str, entries: &mut A) -> Result<(), A::Error> {
+        let Some((role, part)) = ROLES.into_iter().find(|(name, _)| *name == role) else {
+            return entries.next_value::<IgnoredAny>().map(drop);
+        };
+        self.seen.push(part);
+        entries.next_value_seed(List::new(|at, id: u64| self.put(role, part, at, id))).map(drop)
     }
 }
 
@@ -217,10 +188,8 @@ impl Roles {
         let node = usize::try_from(id).ok().filter(|node| *node < self.nodes).ok_or_else(|| {
             format!("entry {at} of `{role}`: {id} is not a node, expected 0 to {}", self.nodes.saturating_sub(1))
         })?;
-        self.parts.put(node, part).map_err(|there| {
-            let other = ROLES.iter().find(|(_, part)| *part == there).map_or("", |(name, _)| name);
-            format!("node {node} is in `{role}` and in `{other}`, expected one part per node")
-        })
+        let twice = |other| format!("node {node} is in `{role}` and in `{other}`, expected one part per node");
+        self.parts.put(node, part).map_err(twice)
     }
 }
 

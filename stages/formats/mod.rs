@@ -12,11 +12,13 @@ mod tables;
 pub(crate) mod testing;
 mod wiki_cs;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contract::params::{self, Params, Variant};
+use crate::contract::params::{self, FilePath, Params, Variant};
 use crate::contract::{Chosen, Crate, Job, Row, StageError};
-use crate::kinds::Graph;
+use crate::kinds::{Features, Graph, Splits};
 
 /// A source of graphs: a file format or a generator.
 pub trait Format: 'static {
@@ -74,6 +76,22 @@ impl Chosen<'_, FormatDef> {
 
 fn read<F: Format>(params: &Value, job: &Job) -> Result<Graph, StageError> {
     F::read(&params::from_checked(params)?, job)
+}
+
+/// Parameters of a format that is one file.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct OneFile {
+    /// The file. It counts by its content, not by its path.
+    pub path: FilePath,
+}
+
+impl Params for OneFile {}
+
+/// A graph whose classes are 0 to the largest label, and whose nodes all have one.
+fn labelled(edges: Vec<(u32, u32)>, features: Features, labels: Vec<u32>, masks: Option<Splits>) -> Graph {
+    let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
+    Graph { edges, features, labels, classes, masks, ..Graph::default() }
 }
 
 /// Every built-in format.

@@ -23,22 +23,21 @@ use serde::{Deserialize, Serialize};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-use self::text::{Lines, field};
-use super::Format;
+use self::text::Lines;
+use super::{Format, labelled};
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::reading::npz::damaged_zip;
-use crate::reading::parts::PartsBuilder;
+use crate::reading::parts::{PartNames, PartsBuilder};
 use crate::reading::source;
-use crate::reading::text::shown;
+use crate::reading::text::{number, shown, whole};
 use crate::reading::watched::{MEMBER_LIMIT, MOST_CLASSES};
 
-const PARTS: [(&str, Part); 3] =
-    [("train.csv.gz", Part::Train), ("valid.csv.gz", Part::Val), ("test.csv.gz", Part::Test)];
+const PARTS: PartNames = [("train.csv.gz", Part::Train), ("valid.csv.gz", Part::Val), ("test.csv.gz", Part::Test)];
 
 /// The most nodes or edges: what fits into [`MEMBER_LIMIT`] bytes as pairs of numbers.
-const MOST: usize = 1 << 29;
+const MOST: u32 = 1 << 29;
 
 /// Parameters of `ogb`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -70,10 +69,8 @@ impl Format for Ogb {
         let labels = labels(&mut zip, job, nodes)?;
         let edges = read_edges(&mut zip, job, nodes, edges)?;
         let parts = parts(&mut zip, job, nodes)?;
-        let features = features(&mut zip, job, nodes)?;
-        let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        let masks = Some(Splits { parts: vec![parts] });
-        Ok(Graph { edges, features: Features::Dense(features), labels, classes, masks, ..Graph::default() })
+        let features = Features::Dense(features(&mut zip, job, nodes)?);
+        Ok(labelled(edges, features, labels, Some(Splits { parts: vec![parts] })))
     }
 }
 
@@ -92,11 +89,9 @@ impl Zip {
         let archive = ZipArchive::new(file).map_err(|e| damaged_zip(path, "a zip file", &e))?;
         let names: Vec<_> = archive.file_names_raw().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         if let Some(name) = names.iter().find(|name| escapes(name)) {
-            return Err(StageError::Data {
-                place: path.display().to_string(),
-                what: format!("has a member `{}` that points outside its folder", name.escape_debug()),
-                hint: Some("no data set needs that: take the file from its publisher".into()),
-            });
+            let what = format!("has a member `{}` that points outside its folder", name.escape_debug());
+            let hint = "no data set needs that: take the file from its publisher";
+            return Err(StageError::data(path.display(), what).with_hint(hint));
         }
         Ok(Self { path: path.to_owned(), archive, names })
     }
@@ -110,16 +105,16 @@ impl Zip {
         };
         let (what, hint) = match (found.next(), found.next()) {
             (Some((index, _)), None) => return Ok(index),
-            (Some((_, one)), Some((_, two))) => (
-                format!("has several members `{words}`: {}", names(vec![one, two])),
-                "expected one data set a file".into(),
-            ),
+            (Some((_, one)), Some((_, two))) => {
+                let what = format!("has several members `{words}`: {}", names(vec![one, two]));
+                (what, "expected one data set a file".into())
+            }
             (None, _) => {
                 let known = names(self.names.iter().filter(|name| !name.ends_with('/')).take(20).collect());
                 (format!("has no member `{words}`"), format!("its members are {known}"))
             }
         };
-        Err(StageError::Data { place: self.path.display().to_string(), what, hint: Some(hint) })
+        Err(StageError::data(self.path.display(), what).with_hint(hint))
     }
 
     fn error(&self, member: &str, what: impl Into<String>) -> StageError {
@@ -158,39 +153,34 @@ fn is_folder(start: &str) -> bool {
 /// Reads the one number of a list with one graph.
 fn count(zip: &mut Zip, job: &Job, member: &str, word: &str) -> Result<usize, StageError> {
     let mut lines = zip.lines(job, member)?;
-    let (mut count, mut line) = (None, Vec::new());
-    while lines.next(&mut line)? {
-        let number = field(&line).and_then(|text| text.parse::<usize>().ok()).filter(|n| *n <= MOST);
-        let (Some(number), None) = (number, count) else {
-            let what = match count {
-                None => format!("`{}` is not a number of {word}, expected 0 to {MOST}", shown(&line)),
-                Some(_) => "has a second graph, expected one".into(),
-            };
-            return Err(lines.error(what));
-        };
-        count = Some(number);
-    }
-    count.ok_or_else(|| lines.about(format!("is empty, expected the number of {word}")))
+    let mut count = None;
+    lines.each(|line| {
+        if count.is_some() {
+            return Err("has a second graph, expected one".into());
+        }
+        count = whole(line, MOST + 1);
+        match count {
+            Some(_) => Ok(()),
+            None => Err(format!("`{}` is not a number of {word}, expected 0 to {MOST}", shown(line))),
+        }
+    })?;
+    let missing = || lines.about(format!("is empty, expected the number of {word}"));
+    count.map(|count| count as usize).ok_or_else(missing)
 }
 
 fn labels(zip: &mut Zip, job: &Job, nodes: usize) -> Result<Vec<u32>, StageError> {
     let mut lines = zip.lines(job, "raw/node-label.csv.gz")?;
-    let (mut labels, mut line) = (Vec::new(), Vec::new());
-    while lines.next(&mut line)? {
+    let mut labels = Vec::new();
+    lines.each(|line| {
         if labels.len() == nodes {
-            return Err(lines.error(format!("is label {}, expected {nodes}, the nodes of `num-node-list`", nodes + 1)));
+            return Err(format!("is label {}, expected {nodes}, the nodes of `num-node-list`", nodes + 1));
         }
-        let class = field(&line).and_then(|text| text.parse().ok()).filter(|class| *class < MOST_CLASSES);
-        let Some(class) = class else {
-            let what = if line.contains(&b',') {
-                format!("has {} classes, expected one class per node", line.split(|b| *b == b',').count())
-            } else {
-                format!("label `{}` is not a class, expected 0 to {}", shown(&line), MOST_CLASSES - 1)
-            };
-            return Err(lines.error(what));
-        };
-        labels.push(class);
-    }
+        labels.push(whole(line, MOST_CLASSES).ok_or_else(|| match fields(line).count() {
+            1 => format!("label `{}` is not a class, expected 0 to {}", shown(line), MOST_CLASSES - 1),
+            several => format!("has {several} classes, expected one class per node"),
+        })?);
+        Ok(())
+    })?;
     if labels.len() < nodes {
         return Err(lines.about(format!("has {} labels, expected {nodes}, the nodes of `num-node-list`", labels.len())));
     }
@@ -199,22 +189,18 @@ fn labels(zip: &mut Zip, job: &Job, nodes: usize) -> Result<Vec<u32>, StageError
 
 fn read_edges(zip: &mut Zip, job: &Job, nodes: usize, count: usize) -> Result<Vec<(u32, u32)>, StageError> {
     let mut lines = zip.lines(job, "raw/edge.csv.gz")?;
-    let (mut edges, mut line) = (Vec::new(), Vec::new());
-    while lines.next(&mut line)? {
+    let mut edges = Vec::new();
+    lines.each(|line| {
         if edges.len() == count {
-            return Err(lines.error(format!("is edge {}, expected {count}, as in `num-edge-list`", count + 1)));
+            return Err(format!("is edge {}, expected {count}, as in `num-edge-list`", count + 1));
         }
-        let mut ends = line.split(|b| *b == b',').map(|end| node(end, nodes));
-        let edge = match (ends.next(), ends.next(), ends.next()) {
-            (Some(Ok(source)), Some(Ok(target)), None) => (source, target),
-            (Some(Err(what)), Some(_), None) | (Some(_), Some(Err(what)), None) => return Err(lines.error(what)),
-            _ => {
-                let found = line.split(|b| *b == b',').count();
-                return Err(lines.error(format!("has {found} numbers, expected source and target")));
-            }
+        let mut ends = fields(line);
+        let (Some(source), Some(target), None) = (ends.next(), ends.next(), ends.next()) else {
+            return Err(format!("has {} numbers, expected source and target", fields(line).count()));
         };
-        edges.push(edge);
-    }
+        edges.push((node(source, nodes)?, node(target, nodes)?));
+        Ok(())
+    })?;
     if edges.len() < count {
         return Err(lines.about(format!("has {} edges, expected {count}, as in `num-edge-list`", edges.len())));
     }
@@ -223,28 +209,28 @@ fn read_edges(zip: &mut Zip, job: &Job, nodes: usize, count: usize) -> Result<Ve
 
 fn features(zip: &mut Zip, job: &Job, nodes: usize) -> Result<Matrix, StageError> {
     let mut lines = zip.lines(job, "raw/node-feat.csv.gz")?;
-    let (mut data, mut rows, mut cols, mut line) = (Vec::new(), 0, 0, Vec::new());
-    while lines.next(&mut line)? {
+    let (mut data, mut rows, mut cols) = (Vec::new(), 0, 0);
+    lines.each(|line| {
         if rows == nodes {
-            return Err(
-                lines.error(format!("has features of node {nodes}, expected {nodes} nodes, as in `num-node-list`"))
-            );
+            return Err(format!("has features of node {nodes}, expected {nodes} nodes, as in `num-node-list`"));
         }
         let before = data.len();
-        if let Err(what) = text::numbers(&line, &mut data) {
-            return Err(lines.error(what));
+        for (at, text) in fields(line).enumerate() {
+            let refused = || format!("feature {at}: `{}` is not a finite 32-bit number", shown(text));
+            data.push(number(text).ok_or_else(refused)?);
         }
         let found = data.len() - before;
         if rows == 0 {
             cols = found;
         } else if found != cols {
-            return Err(lines.error(format!("has {found} features, expected {cols}, as on the first line")));
+            return Err(format!("has {found} features, expected {cols}, as on the first line"));
         }
         if data.len() as u64 * 4 > MEMBER_LIMIT {
-            return Err(lines.error(format!("the features up to here take more than {MEMBER_LIMIT} bytes")));
+            return Err(format!("the features up to here take more than {MEMBER_LIMIT} bytes"));
         }
         rows += 1;
-    }
+        Ok(())
+    })?;
     if rows < nodes {
         return Err(lines.about(format!("has features of {rows} nodes, expected {nodes}, as in `num-node-list`")));
     }
@@ -252,22 +238,20 @@ fn features(zip: &mut Zip, job: &Job, nodes: usize) -> Result<Matrix, StageError
 }
 
 fn parts(zip: &mut Zip, job: &Job, nodes: usize) -> Result<Vec<Part>, StageError> {
-    let (mut parts, mut line) = (PartsBuilder::new(nodes), Vec::new());
+    let mut parts = PartsBuilder::new(nodes, PARTS);
     for (file, part) in PARTS {
         let index = zip.find(&format!("split/…/{file}"), |name| is_split(name, file))?;
-        let mut lines = zip.lines_at(job, index)?;
-        while lines.next(&mut line)? {
-            let node = match node(&line, nodes) {
-                Ok(node) => node,
-                Err(what) => return Err(lines.error(what)),
-            };
-            if let Err(there) = parts.put(node as usize, part) {
-                let other = PARTS.iter().find(|(_, part)| *part == there).map_or("", |(name, _)| name);
-                return Err(lines.error(format!("node {node} is in `{other}` as well, expected one part per node")));
-            }
-        }
+        zip.lines_at(job, index)?.each(|line| {
+            let node = node(line, nodes)?;
+            let twice = |other| format!("node {node} is in `{other}` as well, expected one part per node");
+            parts.put(node as usize, part).map_err(twice)
+        })?;
     }
     Ok(parts.finish())
+}
+
+fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|b| *b == b',')
 }
 
 /// Whether a path ends in `split/<name>/<file>`.
@@ -277,7 +261,7 @@ fn is_split(path: &str, file: &str) -> bool {
 }
 
 fn node(text: &[u8], nodes: usize) -> Result<u32, String> {
-    let id = field(text).and_then(|text| text.parse::<u32>().ok()).filter(|id| (*id as usize) < nodes);
+    let id = whole(text, u32::try_from(nodes).unwrap_or(u32::MAX));
     id.ok_or_else(|| format!("`{}` is not a node, expected 0 to {}", shown(text), nodes.saturating_sub(1)))
 }
 

@@ -19,7 +19,6 @@ mod pickle;
 #[cfg(test)]
 mod tests;
 
-use std::io::Read;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -38,6 +37,8 @@ use crate::reading::{source, split_masks, watched};
 const INDEX_LIMIT: u64 = 1 << 28;
 /// The most classes; more columns are refused as a mistake.
 const MOST_CLASSES: usize = watched::MOST_CLASSES as usize;
+
+const ONE_DATA_SET: &str = "all files must belong to the same data set";
 
 /// Parameters of `planetoid`. Files count by their content, not by their paths.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -97,7 +98,7 @@ impl Format for Planetoid {
         let nodes = tests.iter().max().map_or(known.labels.len(), |most| most + 1);
         let edges = edges(&params.graph.0, nodes)?;
         job.check_cancelled()?;
-        let masks = split_masks::of_files(&params.splits, nodes)?;
+        let masks = split_masks::of_files(&params.splits, nodes, job)?;
         let (features, labels) = assemble(&known, &tested, &tests, nodes);
         let unlabelled = (0u32..).zip(&labels).filter(|(_, label)| label.is_none()).map(|(node, _)| node).collect();
         let features = features.ok_or_else(|| StageError::data(params.allx.0.display(), "rows do not fit together"))?;
@@ -138,12 +139,8 @@ fn same(what: &str, (path, expected): (&Path, usize), (other, found): (&Path, us
     if found == expected {
         return Ok(());
     }
-    let expected = format!("expected {expected} as in `{}`", path.display());
-    Err(StageError::Data {
-        place: other.display().to_string(),
-        what: format!("has {found} {what}, {expected}"),
-        hint: Some("all files must belong to the same data set".into()),
-    })
+    let what = format!("has {found} {what}, expected {expected} as in `{}`", path.display());
+    Err(StageError::data(other.display(), what).with_hint(ONE_DATA_SET))
 }
 
 /// Reads one-hot rows; returns the class of every row, and the number of classes.
@@ -152,10 +149,10 @@ fn labels(path: &Path) -> Result<(Vec<Option<u32>>, usize), StageError> {
         Number::Whole(0) => Ok(false),
         Number::Whole(1) => Ok(true),
         Number::Float(x) if x == 0.0 || x == 1.0 => Ok(x == 1.0),
-        _ => Err(BadValue {
-            at: format!("row {row}, column {column}"),
-            what: format!("`{number}` is not part of a one-hot label, expected 0 or 1"),
-        }),
+        _ => {
+            let what = format!("`{number}` is not part of a one-hot label, expected 0 or 1");
+            Err(BadValue::new(format_args!("row {row}, column {column}"), what))
+        }
     })?;
     let classes = match flags.shape[..] {
         [_, classes] if (1..=MOST_CLASSES).contains(&classes) => classes,
@@ -179,14 +176,7 @@ fn labels(path: &Path) -> Result<(Vec<Option<u32>>, usize), StageError> {
 
 /// Reads the numbers of the test nodes; they begin after the `known` nodes.
 fn test_index(path: &Path, known: usize) -> Result<Vec<usize>, StageError> {
-    let mut bytes = Vec::new();
-    let file = source::open(path)?;
-    if let Err(e) = file.take(INDEX_LIMIT + 1).read_to_end(&mut bytes) {
-        return Err(StageError::data(path.display(), format!("cannot be read: {e}")));
-    }
-    if bytes.len() as u64 > INDEX_LIMIT {
-        return Err(StageError::data(path.display(), format!("is larger than {INDEX_LIMIT} bytes")));
-    }
+    let bytes = source::read(path, INDEX_LIMIT)?;
     if let Some(foreign) = source::foreign(path, "one test node a line") {
         return Err(foreign);
     }
@@ -222,8 +212,7 @@ fn edges(path: &Path, nodes: usize) -> Result<Vec<(u32, u32)>, StageError> {
     let found = lists.len();
     if found != nodes {
         let what = format!("has entries for {found} nodes, but `allx` and `test-index` tell of {nodes}");
-        let hint = Some("all files must belong to the same data set".into());
-        return Err(StageError::Data { place: path.display().to_string(), what, hint });
+        return Err(StageError::data(path.display(), what).with_hint(ONE_DATA_SET));
     }
     let node = |number: i32| u32::try_from(number).ok().filter(|n| (*n as usize) < nodes);
     let mut edges = Vec::new();

@@ -12,26 +12,12 @@
 //! unless that is zero. The columns of `attr` come in no order; they are sorted here, and zeros are dropped. Labels are
 //! 0 to C − 1, where C is the largest label plus one. Other members, such as names of classes, are ignored.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::Format;
-use crate::contract::params::{self, FilePath};
+use super::{Format, OneFile, labelled};
 use crate::contract::{Job, StageError};
 use crate::kinds::Graph;
 use crate::reading::npz::csr::StoredRows;
 use crate::reading::npz::{Expected, Npz, Numbers};
 use crate::reading::watched::MOST_FEATURES;
-
-/// Parameters of `sparse-npz`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Params {
-    /// The file. It counts by its content, not by its path.
-    pub path: FilePath,
-}
-
-impl params::Params for Params {}
 
 /// The format.
 pub struct SparseNpz;
@@ -41,9 +27,9 @@ impl Format for SparseNpz {
     const ABOUT: &'static str =
         "A NumPy archive with a sparse adjacency matrix, sparse features and labels, such as Amazon and Cora-Full";
     const VERSION: u32 = 1;
-    type Params = Params;
+    type Params = OneFile;
 
-    fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
+    fn read(params: &OneFile, job: &Job) -> Result<Graph, StageError> {
         let mut file = Npz::open(&params.path.0)?;
         let adjacency = StoredRows::read(&mut file, "adj_", u32::MAX, job)?;
         let nodes = adjacency.rows;
@@ -53,18 +39,14 @@ impl Format for SparseNpz {
         let edges = adjacency.edges();
         drop(adjacency);
         job.check_cancelled()?;
-        let dims = [("nodes", Some(nodes))];
-        let expected = Expected { member: "labels", dims: &dims, numbers: Numbers::Whole };
-        let labels = file.read(&expected, |node, _, label| label.class(node))?.values;
+        let expected = Expected { member: "labels", dims: &[("nodes", Some(nodes))], numbers: Numbers::Whole };
+        let labels = file.read(&expected, job, |node, _, label| label.class(node))?.values;
         let attributes = StoredRows::read(&mut file, "attr_", MOST_FEATURES, job)?;
         if attributes.rows != nodes {
-            return Err(
-                file.error("attr_shape", format!("has {} rows, expected {nodes}, one per node", attributes.rows))
-            );
+            let what = format!("has {} rows, expected {nodes}, one per node", attributes.rows);
+            return Err(file.error("attr_shape", what));
         }
-        let features = attributes.features(&file)?;
-        let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        Ok(Graph { edges, features, labels, classes, ..Graph::default() })
+        Ok(labelled(edges, attributes.features(&file)?, labels, None))
     }
 }
 

@@ -35,7 +35,7 @@ use super::Format;
 use crate::contract::params::{self, FilePath, Problem};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
-use crate::math::csr::Csr;
+use crate::math::csr::RowBuilder;
 use crate::reading::text::shown;
 use crate::reading::watched;
 
@@ -146,7 +146,7 @@ impl Format for Tables {
 fn assemble(params: &Params, nodes: Table, edges: Table, job: &Job) -> Result<Graph, StageError> {
     // Both headers come first, so that a wrong name is known before a large table has been read.
     let ends = [edges.column("source", &params.source)?, edges.column("target", &params.target)?];
-    let nodes_path = nodes.path().display().to_string();
+    let nodes_path = nodes.path.display().to_string();
     let nodes = Nodes::read(params, nodes, job)?;
     let mut pairs = Vec::new();
     let wanted = Wanted { texts: ends.to_vec(), numbers: Vec::new(), hint: None };
@@ -155,7 +155,7 @@ fn assemble(params: &Params, nodes: Table, edges: Table, job: &Job) -> Result<Gr
             let name = row.text(at);
             nodes.ids.get(name).map(|(node, _)| *node).ok_or_else(|| {
                 let hint = format!("an edge names two entries of column `{}` of {nodes_path}", params.id);
-                row.error(column, format!("`{}` is not the id of a node", shown(name)), Some(hint))
+                row.error(column, format!("`{}` is not the id of a node", shown(name))).with_hint(hint)
             })
         };
         pairs.push((end(0, &params.source)?, end(1, &params.target)?));
@@ -190,7 +190,7 @@ impl Nodes {
             "every column that is not the id, the label or a split counts as a feature: list the feature columns in \
              `features`, or take this column out",
         );
-        let place = table.path().display().to_string();
+        let place = table.path.display().to_string();
         table.read(&Wanted { texts, numbers, hint }, job, |row| nodes.add(params, row))?;
         if nodes.labels.is_empty() {
             return Err(StageError::data(place, "has no rows, expected at least one node"));
@@ -205,15 +205,15 @@ impl Nodes {
     fn add(&mut self, params: &Params, row: &Row) -> Result<(), StageError> {
         let (id, label) = (row.text(0), row.text(1));
         if id.is_empty() {
-            return Err(row.error(&params.id, "is empty, expected the id of a node", None));
+            return Err(row.error(&params.id, "is empty, expected the id of a node"));
         }
         let node = u32::try_from(self.labels.len())
             .ok()
             .filter(|n| *n < u32::MAX)
-            .ok_or_else(|| row.error(&params.id, "is one node too many, expected fewer than 2^32 - 1", None))?;
-        if let Some((_, earlier)) = self.ids.insert(id.into(), (node, row.at())) {
+            .ok_or_else(|| row.error(&params.id, "is one node too many, expected fewer than 2^32 - 1"))?;
+        if let Some((_, earlier)) = self.ids.insert(id.into(), (node, row.at)) {
             let what = format!("`{}` is in {} already, expected every id once", shown(id), row.other(earlier));
-            return Err(row.error(&params.id, what, None));
+            return Err(row.error(&params.id, what));
         }
         let class = match self.names.get(label) {
             Some(class) => Some(*class),
@@ -226,24 +226,23 @@ impl Nodes {
         };
         if self.names.len() > MOST_CLASSES {
             let what = format!("is the label of class number {}, expected at most {MOST_CLASSES}", self.names.len());
-            let hint = "a label is a class, not a measurement or a name".to_owned();
-            return Err(row.error(&params.label, what, Some(hint)));
+            return Err(row.error(&params.label, what).with_hint("a label is a class, not a measurement or a name"));
         }
         for ((name, parts), at) in params.splits.iter().zip(&mut self.parts).zip(2..) {
             let word = row.text(at);
             let part = part(word).ok_or_else(|| {
                 let what = format!("`{}` is not a part, expected `train`, `val`, `test` or nothing", shown(word));
-                row.error(name, what, None)
+                row.error(name, what)
             })?;
             if part != Part::None && class.is_none() {
                 let what = format!("puts a node without a label into `{}`", shown(word));
                 let hint = format!("give the node a label in column `{}`, or leave it out of the split", params.label);
-                return Err(row.error(name, what, Some(hint)));
+                return Err(row.error(name, what).with_hint(hint));
             }
             parts.push(part);
         }
         self.labels.push(class);
-        self.features.extend_from_slice(row.numbers);
+        self.features.extend_from_slice(&row.numbers);
         Ok(())
     }
 
@@ -266,21 +265,19 @@ impl Nodes {
 fn feature_columns(params: &Params, table: &Table, others: &[usize]) -> Result<Vec<usize>, StageError> {
     let columns: Vec<usize> = match &params.features {
         Some(names) => names.iter().map(|name| table.column("features", name)).collect::<Result<_, _>>()?,
-        None => (0..table.columns().len()).filter(|at| !others.contains(at)).collect(),
+        None => (0..table.columns.len()).filter(|at| !others.contains(at)).collect(),
     };
-    let place = table.path().display().to_string();
     if columns.is_empty() {
-        let what = "has no columns of features, expected at least one".to_owned();
-        let hint = Some("add columns of numbers, and name them in `features` to use only some".to_owned());
-        return Err(StageError::Data { place, what, hint });
+        return Err(StageError::data(table.path.display(), "has no columns of features, expected at least one")
+            .with_hint("add columns of numbers, and name them in `features` to use only some"));
     }
     // Row numbers that a data frame library wrote beside the columns look like a feature and are none.
     let index = |name: &str| name.is_empty() || name.starts_with("__index_level_");
-    let index = columns.iter().find(|at| params.features.is_none() && index(&table.columns()[**at]));
+    let index = columns.iter().find(|at| params.features.is_none() && index(&table.columns[**at]));
     if let Some(at) = index {
         let what = format!("column {} is a row index without a name of its own, expected a feature", at + 1);
-        let hint = Some("list the feature columns in `features`, or write the table without its index".to_owned());
-        return Err(StageError::Data { place, what, hint });
+        let hint = "list the feature columns in `features`, or write the table without its index";
+        return Err(StageError::data(table.path.display(), what).with_hint(hint));
     }
     Ok(columns)
 }
@@ -323,14 +320,12 @@ fn compact(matrix: Matrix) -> Features {
     if non_zeros.saturating_mul(4) >= matrix.data.len() {
         return Features::Dense(matrix);
     }
-    let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
-    for row in matrix.data.chunks_exact(matrix.cols.max(1)) {
-        for (column, value) in (0u32..).zip(row).filter(|(_, value)| **value != 0.0) {
-            indices.push(column);
-            values.push(*value);
-        }
-        indptr.push(indices.len() as u64);
-    }
-    let sparse = Csr::rectangular(matrix.rows, matrix.cols, indptr, indices, values);
+    let (mut rows, mut entries) = (RowBuilder::default(), Vec::new());
+    let whole = matrix.data.chunks_exact(matrix.cols.max(1)).all(|row| {
+        entries.clear();
+        entries.extend((0u32..).zip(row.iter().copied()).filter(|(_, value)| *value != 0.0));
+        rows.add(&mut entries).is_ok()
+    });
+    let sparse = if whole { rows.finish(matrix.cols) } else { None };
     sparse.map_or(Features::Dense(matrix), Features::Sparse)
 }

@@ -16,19 +16,17 @@
 
 mod lists;
 
-use std::fmt;
-
 use schemars::JsonSchema;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess};
 use serde::{Deserialize, Serialize};
 
 use self::lists::{Lists, Truth};
-use super::Format;
+use super::{Format, labelled};
 use crate::contract::params::{self, FilePath};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
-use crate::reading::json::{self, List};
-use crate::reading::parts::PartsBuilder;
+use crate::reading::json::{self, List, Object};
+use crate::reading::parts::{PartNames, PartsBuilder};
 use crate::reading::watched::MOST_CLASSES;
 
 /// Parameters of `wiki-cs`.
@@ -103,58 +101,39 @@ struct Mask {
 
 /// The one mask that all splits share.
 const TEST: &str = "test_mask";
+const PARTS: PartNames = [("train", Part::Train), ("val", Part::Val), ("test", Part::Test)];
 const KEYS: [&str; 7] = ["features", "labels", "links", "train_masks", "val_masks", "stopping_masks", TEST];
 
-impl<'de> DeserializeSeed<'de> for Raw {
-    type Value = Self;
+impl Object for Raw {
+    const EXPECTED: &'static str = "an object with `features`, `labels` and `links`";
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Raw {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with `features`, `labels` and `links`")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Self, A::Error> {
-        while let Some(key) = entries.next_key::<String>()? {
-            let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
-                entries.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            if self.seen.contains(&key) {
-                return Err(A::Error::custom(format!("`{key}` is there twice")));
-            }
-            self.seen.push(key);
-            match key {
-                "features" => self.widths = entries.next_value_seed(Lists::new(|n, f, x| self.feature(n, f, x)))?,
-                "labels" => {
-                    entries.next_value_seed(List::new(|node, label| self.label(node, label)))?;
-                }
-                "links" => self.links = entries.next_value_seed(Lists::new(|a, _, b| self.link(a, b)))?.len(),
-                TEST => {
-                    let mut inside = Vec::new();
-                    let length = entries.next_value_seed(List::new(|node, Truth(truth)| {
-                        inside.extend(truth.then_some((0, node)));
-                        Ok(())
-                    }))?;
-                    self.masks.push(Mask { name: key, lengths: vec![length], inside });
-                }
-                _ => {
-                    let mut inside = Vec::new();
-                    let lengths = entries.next_value_seed(Lists::new(|split, node, Truth(truth)| {
-                        inside.extend(truth.then_some((split, node)));
-                        Ok(())
-                    }))?;
-                    self.masks.push(Mask { name: key, lengths, inside });
-                }
+    fn entry<'de, A: MapAccess<'de>>(&mut self, key: &str, entries: &mut A) -> Result<(), A::Error> {
+        let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
+            return entries.next_value::<IgnoredAny>().map(drop);
+        };
+        if self.seen.contains(&key) {
+            return Err(A::Error::custom(format!("`{key}` is there twice")));
+        }
+        self.seen.push(key);
+        match key {
+            "features" => self.widths = entries.next_value_seed(Lists::new(|n, f, x| self.feature(n, f, x)))?,
+            "labels" => drop(entries.next_value_seed(List::new(|node, label| self.label(node, label)))?),
+            "links" => self.links = entries.next_value_seed(Lists::new(|a, _, b| self.link(a, b)))?.len(),
+            _ => {
+                let mut inside = Vec::new();
+                let mut mark = |split, node, Truth(truth)| {
+                    inside.extend(truth.then_some((split, node)));
+                    Ok(())
+                };
+                let lengths = if key == TEST {
+                    vec![entries.next_value_seed(List::new(|node, truth| mark(0, node, truth)))?]
+                } else {
+                    entries.next_value_seed(Lists::new(mark))?
+                };
+                self.masks.push(Mask { name: key, lengths, inside });
             }
         }
-        Ok(self)
+        Ok(())
     }
 }
 
@@ -206,9 +185,8 @@ impl Raw {
             return Err(format!("`links`: neighbour {to} of node {from} is not a node, expected 0 to {}", nodes - 1));
         }
         let masks = splits(&self.masks, validation, nodes)?;
-        let classes = self.labels.iter().max().map_or(0, |most| *most as usize + 1);
         let features = Features::Dense(Matrix { rows: nodes, cols, data: self.features });
-        Ok(Graph { edges: self.edges, features, labels: self.labels, classes, masks, ..Graph::default() })
+        Ok(labelled(self.edges, features, self.labels, masks))
     }
 }
 
@@ -220,51 +198,36 @@ fn splits(masks: &[Mask], validation: Validation, nodes: usize) -> Result<Option
         let given = masks.iter().find(|mask| mask.name == name);
         given.ok_or_else(|| format!("has `{}` but no `{name}`, expected all masks or none", masks[0].name))
     };
-    let train = named("train_masks")?;
-    if train.lengths.is_empty() {
-        return Err("`train_masks` has no splits, expected at least one or no masks at all".into());
-    }
-    // Before anything of the size splits × nodes is made.
-    right_lengths(train, nodes)?;
-    let mut parts = vec![PartsBuilder::new(nodes); train.lengths.len()];
-    fill(&mut parts, train, Part::Train)?;
-    for name in validation.masks() {
+    let validation = validation.masks().iter().map(|name| (*name, Part::Val));
+    let used = [("train_masks", Part::Train)].into_iter().chain(validation).chain([(TEST, Part::Test)]);
+    let mut parts = Vec::new();
+    for (name, part) in used {
         let mask = named(name)?;
-        right_lengths(mask, nodes)?;
-        fill(&mut parts, mask, Part::Val)?;
+        if let Some((split, found)) = mask.lengths.iter().enumerate().find(|(_, found)| **found != nodes) {
+            let at = if name == TEST { String::new() } else { format!(" in split {split}") };
+            return Err(format!("`{name}` has {found} nodes{at}, expected {nodes}"));
+        }
+        let splits = mask.lengths.len();
+        if part == Part::Train {
+            if splits == 0 {
+                return Err("`train_masks` has no splits, expected at least one or no masks at all".into());
+            }
+            parts = vec![PartsBuilder::new(nodes, PARTS); splits];
+        } else if name != TEST && splits != parts.len() {
+            return Err(format!("`{name}` has {splits} splits, expected {}, as many as `train_masks`", parts.len()));
+        }
+        for &(split, node) in &mask.inside {
+            let chosen = if name == TEST { 0..parts.len() } else { split..split + 1 };
+            for split in chosen {
+                parts[split].put(node, part).map_err(|other| {
+                    format!(
+                        "`{name}`: node {node} of split {split} is a {other} node as well, expected one part per node"
+                    )
+                })?;
+            }
+        }
     }
-    let test = named(TEST)?;
-    right_lengths(test, nodes)?;
-    fill(&mut parts, test, Part::Test)?;
     Ok(Some(Splits { parts: parts.into_iter().map(PartsBuilder::finish).collect() }))
-}
-
-fn right_lengths(mask: &Mask, nodes: usize) -> Result<(), String> {
-    match mask.lengths.iter().enumerate().find(|(_, found)| **found != nodes) {
-        Some((split, found)) => {
-            let at = if mask.name == TEST { String::new() } else { format!(" in split {split}") };
-            Err(format!("`{}` has {found} nodes{at}, expected {nodes}", mask.name))
-        }
-        None => Ok(()),
-    }
-}
-
-fn fill(parts: &mut [PartsBuilder], mask: &Mask, part: Part) -> Result<(), String> {
-    let (name, shared) = (mask.name, mask.name == TEST);
-    if !shared && mask.lengths.len() != parts.len() {
-        let splits = parts.len();
-        return Err(format!("`{name}` has {} splits, expected {splits}, as many as `train_masks`", mask.lengths.len()));
-    }
-    for &(split, node) in &mask.inside {
-        let chosen = if shared { 0..parts.len() } else { split..split + 1 };
-        for split in chosen {
-            parts[split].put(node, part).map_err(|there| {
-                let other = Part::SCORED.iter().find(|(part, _)| *part == there).map_or("", |(_, word)| word);
-                format!("`{name}`: node {node} of split {split} is a {other} node as well, expected one part per node")
-            })?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -18,4 +18,4 @@ pub use describe::{
 };
 pub use homophily::Homophily;
 pub use twins::{Twins, twins};
-pub use warnings::{LEAK, SHARED_LINKS, Warning, warnings};
+pub use warnings::{LEAK, SHARED_LINKS, Warning, constant_answer, warnings};

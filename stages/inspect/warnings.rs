@@ -11,6 +11,7 @@
 //! | `one-way-edges` | 1 % of the edges are stored in one direction only |
 //! | `isolated-nodes` | a node has no neighbour |
 //! | `one-class` | all nodes with a label have the same |
+//! | `constant-answer` | two thirds of the nodes with a label are of one class, and the pipeline decides by accuracy |
 //!
 //! A twin here shares at least [`SHARED_LINKS`] links. Nodes with fewer are alike by chance: with published splits, a
 //! quarter of the test nodes of Texas and a third of Pubmed's share a single hub with a training node of their class.
@@ -41,6 +42,26 @@ pub struct Warning {
     pub code: &'static str,
     /// What was found, with numbers, and what can be done about it.
     pub message: String,
+}
+
+/// The share of one class from which an accuracy says little.
+const CONSTANT: f64 = 2.0 / 3.0;
+
+/// Warns if a constant answer has a good accuracy, which is what `decides` (a pipeline's parameters, in words) go by.
+pub fn constant_answer(graph: &Graph, decides: &str) -> Option<Warning> {
+    let mut sizes = vec![0usize; graph.classes];
+    graph.labels.iter().for_each(|class| sizes[*class as usize] += 1);
+    graph.unlabelled.iter().for_each(|node| sizes[graph.labels[*node as usize] as usize] -= 1);
+    let (all, (class, most)) = (sizes.iter().sum(), sizes.iter().enumerate().max_by_key(|(_, size)| **size)?);
+    (*most < all && *most as f64 >= CONSTANT * all as f64).then(|| Warning {
+        code: "constant-answer",
+        message: format!(
+            "{} of the nodes with a label are of class `{}`: a constant answer has that accuracy, and {decides} go by \
+             accuracy; `roc-auc` or `balanced-accuracy` tell models apart",
+            percent(*most, all),
+            graph.names.class(class)
+        ),
+    })
 }
 
 /// Says what is wrong with splits of a graph, if anything.

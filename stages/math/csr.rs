@@ -1,5 +1,7 @@
 //! Compressed sparse rows.
 
+use std::ops::Range;
+
 /// A sparse matrix with sorted, distinct column indices in every row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Csr<T = f64> {
@@ -79,15 +81,32 @@ impl<T> Csr<T> {
 
     /// Returns where the entries of a row stand in `indices` and `values`.
     #[expect(clippy::cast_possible_truncation, reason = "row starts index a vector in memory")]
-    pub fn range(&self, i: usize) -> std::ops::Range<usize> {
+    pub fn range(&self, i: usize) -> Range<usize> {
         self.indptr[i] as usize..self.indptr[i + 1] as usize
     }
+
+    /// Cuts the rows into ranges of about equal work: a row counts its entries and `each`, a range at least `work`.
+    pub fn tasks(&self, each: usize, work: usize) -> Vec<Range<usize>> {
+        let (mut tasks, mut first, mut sum) = (Vec::new(), 0, 0);
+        for i in 0..self.n() {
+            sum += self.range(i).len() + each;
+            if sum >= work || i + 1 == self.n() {
+                tasks.push(first..i + 1);
+                (first, sum) = (i + 1, 0);
+            }
+        }
+        tasks
+    }
+}
+
+/// Cuts rows of `width` values at the borders of tasks.
+pub fn pieces<'v, T>(tasks: &[Range<usize>], mut rows: &'v mut [T], width: usize) -> Vec<&'v mut [T]> {
+    tasks.iter().map(|task| rows.split_off_mut(..task.len() * width).unwrap_or_default()).collect()
 }
 
 /// A sparse matrix whose rows are added one after the other, in any order of columns.
 #[derive(Default)]
 pub struct RowBuilder {
-    rows: usize,
     indptr: Vec<u64>,
     indices: Vec<u32>,
     values: Vec<f32>,
@@ -104,7 +123,6 @@ impl RowBuilder {
             return Err(twice[0].0);
         }
         self.indptr.push(self.indices.len() as u64);
-        self.rows += 1;
         for (column, value) in entries.iter().filter(|(_, value)| *value != 0.0) {
             self.indices.push(*column);
             self.values.push(*value);
@@ -114,8 +132,9 @@ impl RowBuilder {
 
     /// Returns the matrix of `cols` columns, or `None` if an entry is outside of it.
     pub fn finish(mut self, cols: usize) -> Option<Csr<f32>> {
+        let rows = self.indptr.len();
         self.indptr.push(self.indices.len() as u64);
-        Csr::rectangular(self.rows, cols, self.indptr, self.indices, self.values)
+        Csr::rectangular(rows, cols, self.indptr, self.indices, self.values)
     }
 }
 

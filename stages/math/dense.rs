@@ -77,10 +77,7 @@ pub fn sums_of_columns<T: Real>(rows: &[T], columns: usize) -> Vec<f64> {
 
 /// Returns the powers of some values from degree 0 to `order`: values × (order + 1).
 pub fn powers(values: &[f64], order: usize) -> Vec<f64> {
-    let of = |value: &f64| {
-        let value = *value;
-        std::iter::successors(Some(1.0), move |power| Some(power * value)).take(order + 1)
-    };
+    let of = |value| std::iter::successors(Some(1.0), move |power| Some(power * value)).take(order + 1);
     values.iter().flat_map(of).collect()
 }
 

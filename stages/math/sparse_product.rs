@@ -7,10 +7,10 @@
 use rayon::prelude::*;
 
 use crate::math::csr::Csr;
-use crate::math::kernels::gather::Rows;
+use crate::math::kernels::gather::RowPattern;
 use crate::math::real::Real;
 
-/// Rows that one task computes: few, since frequent words make some columns of features much longer than others.
+/// RowPattern that one task computes: few, since frequent words make some columns of features much longer than others.
 const ROWS: usize = 64;
 /// Multiplications below which starting tasks costs more than it saves.
 const WORTH_TASKS: usize = 1 << 18;
@@ -70,13 +70,13 @@ impl TwoSided {
     }
 
     /// Returns which rows of W make a row of X·W.
-    pub fn by_rows(&self) -> Rows<'_> {
-        Rows { starts: &self.by_rows.starts, indices: &self.by_rows.indices, places: None }
+    pub fn by_rows(&self) -> RowPattern<'_> {
+        RowPattern { starts: &self.by_rows.starts, indices: &self.by_rows.indices, places: None }
     }
 
     /// Returns which rows of G make a row of Xᵀ·G, with weights by rows.
-    pub fn by_columns(&self) -> Rows<'_> {
-        Rows { starts: &self.by_columns.starts, indices: &self.by_columns.indices, places: Some(&self.places) }
+    pub fn by_columns(&self) -> RowPattern<'_> {
+        RowPattern { starts: &self.by_columns.starts, indices: &self.by_columns.indices, places: Some(&self.places) }
     }
 
     /// Computes X·W. `values` are those of X by rows, `w` holds a row of `columns` values for every column of X.
@@ -100,7 +100,7 @@ impl TwoSided {
     }
 
     /// Brings values into the order of the columns.
-    fn across<T: Real>(&self, values: &[T]) -> Vec<T> {
+    pub fn across<T: Real>(&self, values: &[T]) -> Vec<T> {
         self.places.iter().map(|place| values[*place]).collect()
     }
 

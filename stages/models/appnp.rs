@@ -70,7 +70,8 @@ impl Build for Appnp {
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         let net = Perceptron::new(graph, Some(params.hidden), params.dropout, weights)?;
-        Ok(Self { net, coefficients: weights.constant(&params.restart().fixed(params.order))? })
+        let coefficients = params.restart().fixed(params.order);
+        Ok(Self { net, coefficients: weights.constant(&coefficients, &[1, params.order + 1])? })
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {

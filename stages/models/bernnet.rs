@@ -183,8 +183,8 @@ mod tests {
     fn the_filter_has_a_rate_of_its_own_and_no_decay() {
         let built = build(&Params { bern_lr: 0.03, ..Params::default() }, &testing::view_for("bernnet", DType::F32));
         let theta = built.weights.iter().find(|w| w.name == "theta").unwrap();
-        assert_eq!(theta.rule().unwrap(), Rule { rate: Rate::Own(0.03), decay: Decay::Off });
-        assert!(built.weights.iter().filter(|w| w.name != "theta").all(|w| w.rule() == Some(Rule::decayed())));
+        assert_eq!(theta.rule.unwrap(), Rule { rate: Rate::Own(0.03), decay: Decay::Off });
+        assert!(built.weights.iter().filter(|w| w.name != "theta").all(|w| w.rule == Some(Rule::decayed())));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use candle_core::{CpuStorage, DType, Result, Tensor};
 use super::ops::Tape;
 use crate::kinds::Features;
 use crate::math::sparse_product::TwoSided;
+#[cfg(feature = "cuda")]
+use crate::tensor::cuda::{self, UploadedFeatures};
 use crate::tensor::slices::{self, Element, by_float};
 
 /// nodes × features, made ready once and shared by all lanes and passes.
@@ -16,31 +18,23 @@ pub struct FeatureView {
     columns: usize,
     /// Where the values of sparse features stand; dense ones have all.
     pattern: Option<TwoSided>,
-    /// StoredFeatures values in the type that is computed in.
+    /// Stored values in the type that is computed in.
     values: CpuStorage,
     #[cfg(feature = "cuda")]
-    uploaded: std::sync::OnceLock<crate::tensor::cuda::Features>,
+    uploaded: std::sync::OnceLock<UploadedFeatures>,
 }
 
 /// X as one pass reads it: what starts the tape of the pass.
 #[derive(Clone)]
 pub struct Input {
-    features: Arc<FeatureView>,
-    tape: Tape,
+    pub(super) features: Arc<FeatureView>,
+    pub(super) tape: Tape,
 }
 
 impl Input {
     /// Reads features in the pass of a tape.
     pub fn new(features: &Arc<FeatureView>, tape: &Tape) -> Self {
         Self { features: features.clone(), tape: tape.clone() }
-    }
-
-    pub(super) fn features(&self) -> &Arc<FeatureView> {
-        &self.features
-    }
-
-    pub(super) fn tape(&self) -> &Tape {
-        &self.tape
     }
 
     /// Returns the number of stored values, which is that of the entries of a mask.
@@ -95,18 +89,12 @@ impl FeatureView {
 
     /// Returns the features on the GPU where they are used.
     #[cfg(feature = "cuda")]
-    pub(crate) fn on_gpu(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Features> {
-        use crate::tensor::cuda;
+    pub(crate) fn on_gpu(&self, device: &candle_core::Device) -> Result<&UploadedFeatures> {
         cuda::once(&self.uploaded, || {
             let device = device.as_cuda_device()?;
             match self.stored_as::<f32>()? {
-                StoredFeatures::Dense(values) => cuda::Features::dense(device, values, self.columns),
-                StoredFeatures::Sparse { pattern, values } => {
-                    let rows = pattern.by_rows();
-                    let starts: Vec<u32> =
-                        rows.starts.iter().map(|start| cuda::index(*start)).collect::<Result<_>>()?;
-                    cuda::Features::sparse(device, &starts, rows.indices, values, self.columns)
-                }
+                StoredFeatures::Dense(values) => UploadedFeatures::dense(device, values, self.columns),
+                StoredFeatures::Sparse { pattern, values } => UploadedFeatures::sparse(device, pattern, values),
             }
         })
     }
@@ -122,7 +110,7 @@ impl FeatureView {
     }
 
     fn stored(&self) -> usize {
-        self.pattern.as_ref().map_or(self.rows * self.columns, |pattern| pattern.by_rows().indices.len())
+        self.pattern.as_ref().map_or(self.rows * self.columns, TwoSided::entries)
     }
 
     /// Returns the type of the values.

@@ -13,10 +13,13 @@ use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Build, GraphView, Input, Level, Model, Output, Param, Pass, Respond, Weights};
+use super::blocks::{Linear, Names};
+use super::{Build, GraphView, Input, Level, Model, Output, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
-use crate::optim::Rule;
+
+const FIRST: Names = Names { weight: "conv1.weight", bias: "conv1.bias", stream: "init/conv1" };
+const SECOND: Names = Names { weight: "conv2.weight", bias: "conv2.bias", stream: "init/conv2" };
 
 /// Parameters of `gcn`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -40,17 +43,10 @@ impl crate::contract::params::Params for Params {}
 
 /// Two convolutions.
 pub struct Gcn {
-    first: Convolution,
-    second: Convolution,
+    /// W and b of Ã X W + b.
+    first: Linear,
+    second: Linear,
     dropout: f64,
-}
-
-/// Ã X W + b.
-struct Convolution {
-    /// lanes × in × out.
-    weight: Param,
-    /// lanes × out.
-    bias: Param,
 }
 
 impl Build for Gcn {
@@ -63,14 +59,8 @@ impl Build for Gcn {
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
-        let mut convolution = |names: [&'static str; 3], inputs: usize, outputs: usize| -> Result<Convolution> {
-            let r = (6.0 / (inputs + outputs).max(1) as f64).sqrt();
-            let weight = weights.uniform(names[0], Rule::decayed(), &[inputs, outputs], names[2], r)?;
-            let bias = weights.add(names[1], Rule::decayed(), &[outputs], names[2], |_| vec![0.0; outputs])?;
-            Ok(Convolution { weight, bias })
-        };
-        let first = convolution(["conv1.weight", "conv1.bias", "init/conv1"], graph.features.columns(), params.hidden)?;
-        let second = convolution(["conv2.weight", "conv2.bias", "init/conv2"], params.hidden, graph.classes)?;
+        let first = Linear::glorot(FIRST, graph.features.columns(), params.hidden, weights)?;
+        let second = Linear::glorot(SECOND, params.hidden, graph.classes, weights)?;
         Ok(Self { first, second, dropout: params.dropout })
     }
 

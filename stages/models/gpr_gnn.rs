@@ -82,7 +82,7 @@ impl Build for GprGnn {
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         let net = Perceptron::new(graph, Some(params.hidden), params.dropout, weights)?;
-        let gamma = params.start().vector("gamma", params.order, "init/gamma", weights)?;
+        let gamma = params.start().trained("gamma", &[params.order + 1], "init/gamma", weights)?;
         Ok(Self { net, gamma, dprate: params.dprate })
     }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn coefficients_are_not_decayed() {
         let built = testing::build::<GprGnn>(&Params::default(), &testing::view(DType::F32), 1);
-        let rules: Vec<_> = built.weights.iter().filter_map(|w| w.rule()).collect();
+        let rules: Vec<_> = built.weights.iter().filter_map(|w| w.rule).collect();
         assert_eq!(rules, [[Rule::decayed(); 4].as_slice(), &[Rule::free()]].concat());
     }
 

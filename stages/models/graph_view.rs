@@ -60,10 +60,8 @@ impl GraphView {
         if rows != nodes || operator.nodes() != nodes || cols == 0 || graph.classes == 0 {
             return Err(StageError::unusable(
                 format!(
-                    "the graph has `{nodes}` labels, an operator of `{}` rows, features of `{}` × `{}` and `{}` classes",
+                    "the graph has `{nodes}` labels, an operator of `{}` rows, features of `{rows}` × `{cols}` and `{}` classes",
                     operator.nodes(),
-                    rows,
-                    cols,
                     graph.classes
                 ),
                 "a model needs labels, operator rows and feature rows for the same nodes, and at least one feature",
@@ -117,7 +115,7 @@ impl SpectrumView {
         Ok(Self {
             values: [low.values.as_slice(), high.values.as_slice()].concat(),
             low: low.values.len(),
-            vectors: Eigenvectors::on(device, &[&low.vectors[..], &high.vectors[..]], nodes, dtype)?,
+            vectors: Eigenvectors::new(&[&low.vectors[..], &high.vectors[..]], nodes, dtype, device)?,
         })
     }
 }

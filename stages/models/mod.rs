@@ -37,7 +37,7 @@ pub use pass::{Dropout, Pass};
 pub use pp_gnn::PpGnn;
 pub use response::{At, Learned, Level, Local, Respond, polynomial};
 pub use streams::{BatchStreams, Streams};
-pub use weights::{Changed, Named, Param, State, Weights};
+pub use weights::{Named, Param, State, Weights};
 
 /// Every built-in model, in the order that `ppgnn list` shows them.
 pub static MODELS: &[ModelDef] = &[

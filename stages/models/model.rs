@@ -151,23 +151,14 @@ impl ModelDef {
             variant,
             hidden: M::HIDDEN,
             filters: M::RESPONSE.is_some(),
-            build: build_boxed::<M>,
-            response: respond::<M>,
+            build: |params, graph, weights| Ok(Box::new(M::build(&params::from_checked(params)?, graph, weights)?)),
+            response: |params, learned, points| {
+                let Some(response) = M::RESPONSE else { return Ok(None) };
+                let params = params::from_checked(params)?;
+                Ok(Some(points.iter().map(|at| response(&params, learned, *at)).collect()))
+            },
             widest: |params, graph| Ok(M::widest(&params::from_checked(params)?, graph)),
         }
-    }
-
-    /// Builds the model from checked parameters.
-    ///
-    /// # Errors
-    /// [`StageError::Unusable`] when the parameters do not fit the graph.
-    pub fn build(
-        &self,
-        params: &Value,
-        graph: &GraphView,
-        weights: &mut Weights,
-    ) -> std::result::Result<Box<dyn Model>, StageError> {
-        (self.build)(params, graph, weights)
     }
 
     /// Returns the frequency response of a trained split at some points; nothing if the model is no filter.
@@ -181,14 +172,6 @@ impl ModelDef {
         points: &[At],
     ) -> std::result::Result<Option<Vec<Level>>, StageError> {
         (self.response)(params, learned, points)
-    }
-
-    /// Returns how many values the largest activation of one lane has; see [`Build::widest`].
-    ///
-    /// # Errors
-    /// Only if the parameters were not checked.
-    pub fn widest(&self, params: &Value, graph: &GraphView) -> std::result::Result<usize, StageError> {
-        (self.widest)(params, graph)
     }
 }
 
@@ -207,7 +190,7 @@ impl Chosen<'_, ModelDef> {
     /// # Errors
     /// [`StageError::Unusable`] when the parameters do not fit the graph.
     pub fn build(&self, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Box<dyn Model>, StageError> {
-        self.row.build(self.params, graph, weights)
+        (self.row.build)(self.params, graph, weights)
     }
 
     /// Returns how many values the largest activation of one lane has.
@@ -215,25 +198,6 @@ impl Chosen<'_, ModelDef> {
     /// # Errors
     /// Only if the parameters were not checked.
     pub fn widest(&self, graph: &GraphView) -> std::result::Result<usize, StageError> {
-        self.row.widest(self.params, graph)
+        (self.row.widest)(self.params, graph)
     }
-}
-
-fn build_boxed<M: Build>(
-    params: &Value,
-    graph: &GraphView,
-    weights: &mut Weights,
-) -> std::result::Result<Box<dyn Model>, StageError> {
-    let params: M::Params = params::from_checked(params)?;
-    Ok(Box::new(M::build(&params, graph, weights)?))
-}
-
-fn respond<M: Build>(
-    params: &Value,
-    learned: &Learned,
-    points: &[At],
-) -> std::result::Result<Option<Vec<Level>>, StageError> {
-    let Some(response) = M::RESPONSE else { return Ok(None) };
-    let params: M::Params = params::from_checked(params)?;
-    Ok(Some(points.iter().map(|at| response(&params, learned, *at)).collect()))
 }

@@ -23,7 +23,7 @@ use candle_core::{Result, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{Bins, Boundary, Init, Partition, Perceptron, Scheme};
+use super::blocks::{Boundary, Init, Partition, Perceptron, Scheme};
 use super::ops::{AsTensor, Basis, Eigenvectors, Response, Sided};
 use super::response::{Local, polynomial};
 use super::{At, Build, GraphView, Input, Learned, Level, Model, Output, Param, Pass, Respond, SpectrumView, Weights};
@@ -152,24 +152,15 @@ impl Params {
         self.local_order.unwrap_or(self.order)
     }
 
-    /// Returns the weights of the spectral branch and of the global polynomial.
-    fn mixture(&self) -> (f64, f64) {
+    /// Returns whether there is a low side, a high side, and the global polynomial.
+    fn terms(&self) -> [bool; 3] {
         match self.variant {
-            Terms::Low | Terms::High => (1.0, 0.0),
-            Terms::Full | Terms::GprLow | Terms::GprHigh => (self.eta, 1.0 - self.eta),
+            Terms::Full => [true, true, true],
+            Terms::Low => [true, false, false],
+            Terms::High => [false, true, false],
+            Terms::GprLow => [true, false, true],
+            Terms::GprHigh => [false, true, true],
         }
-    }
-
-    fn has_low(&self) -> bool {
-        matches!(self.variant, Terms::Full | Terms::Low | Terms::GprLow)
-    }
-
-    fn has_high(&self) -> bool {
-        matches!(self.variant, Terms::Full | Terms::High | Terms::GprHigh)
-    }
-
-    fn has_global(&self) -> bool {
-        matches!(self.variant, Terms::Full | Terms::GprLow | Terms::GprHigh)
     }
 }
 
@@ -234,11 +225,15 @@ impl Build for PpGnn {
         let spectrum = graph.spectrum.as_ref().ok_or(StageError::MissingInput { slot: "spectrum" })?;
         let hidden = (!params.linear).then_some(params.hidden);
         let net = Perceptron::new(graph, hidden, params.dropout, weights)?;
-        let start = params.global_start();
-        let gamma =
-            params.has_global().then(|| start.vector("gamma", params.order, "init/gamma", weights)).transpose()?;
+        let (gamma, mixture) = match params.terms() {
+            [_, _, false] => (None, (1.0, 0.0)),
+            [_, _, true] => {
+                let gamma = params.global_start().trained("gamma", &[params.order + 1], "init/gamma", weights)?;
+                (Some(gamma), (params.eta, 1.0 - params.eta))
+            }
+        };
         let spectral = Spectral::build(params, spectrum, weights)?;
-        Ok(Self { net, spectral, gamma, mixture: params.mixture(), dprate: params.dprate, masks: params.masks })
+        Ok(Self { net, spectral, gamma, mixture, dprate: params.dprate, masks: params.masks })
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
@@ -274,46 +269,39 @@ impl Model for PpGnn {
 
 impl Spectral {
     fn build(params: &Params, spectrum: &SpectrumView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
-        let (order, dtype, device) = (params.local_order(), weights.dtype(), weights.device().clone());
+        let (order, [has_low, has_high, _]) = (params.local_order(), params.terms());
         let (low, pairs) = (spectrum.low, spectrum.values.len());
-        let (mut sides, mut gammas) = (vec![], vec![]);
+        let (mut partition, mut gammas) = (Partition::default(), vec![]);
         let mut keep = |side, of_side: usize, count: Option<usize>, name, purpose| {
-            let bins = bins_of_side(side, of_side, count.unwrap_or(params.bins))?;
-            gammas.push(params.local_start().matrix(name, bins.len(), order, purpose, weights)?);
-            sides.push(bins);
+            let count = count.unwrap_or(params.bins);
+            partition = std::mem::take(&mut partition).with_side(of_side, count).ok_or_else(|| {
+                StageError::unusable(
+                    format!("`{count}` bins on the {side} side, but the spectrum has `{of_side}` eigenpairs there"),
+                    "a bin needs at least one eigenpair: ask for fewer `bins`, or for more pairs in `evd`",
+                )
+            })?;
+            gammas.push(params.local_start().trained(name, &[count, order + 1], purpose, weights)?);
             Ok::<_, StageError>(())
         };
-        if params.has_low() {
+        if has_low {
             keep("low", low, params.bins_low, "gamma-low", "init/gamma-low")?;
         }
-        if params.has_high() {
+        if has_high {
             keep("high", pairs - low, params.bins_high, "gamma-high", "init/gamma-high")?;
         }
-        let from = if params.has_low() { 0 } else { low };
-        let to = if params.has_high() { pairs } else { low };
-        let values = &spectrum.values[from..to];
-        let partition = Partition::join(&sides);
+        let kept = if has_low { 0 } else { low }..if has_high { pairs } else { low };
+        let values = &spectrum.values[kept.clone()];
         let boundary = match params.reg {
             0.0 => None,
-            strength => {
-                Boundary::new(values, &partition, order, params.reg_gap, (dtype, &device))?.map(|b| (b, strength))
-            }
+            strength => Boundary::new(values, &partition, order, params.reg_gap, weights)?.map(|b| (b, strength)),
         };
-        Ok(Self {
-            vectors: spectrum.vectors.keep(from..to),
-            response: Response::new(values, order, partition.ranges),
-            gammas,
-            boundary,
-        })
+        let response = Response::new(values, order, partition.ranges);
+        Ok(Self { vectors: spectrum.vectors.keep(kept), response, gammas, boundary })
     }
 
     /// Returns the coefficients of all bins, lanes × bins × (local order + 1).
     fn gamma(&self) -> Result<Tensor> {
-        let sides: Vec<Tensor> = self.gammas.iter().map(AsTensor::tensor).collect();
-        match &sides[..] {
-            [only] => Ok(only.clone()),
-            _ => Tensor::cat(&sides, 1),
-        }
+        Tensor::cat(&self.gammas.iter().map(AsTensor::tensor).collect::<Vec<_>>(), 1)
     }
 
     /// Returns h(λ) at the kept eigenvalues, lanes × pairs.
@@ -331,14 +319,15 @@ impl Spectral {
 /// The global polynomial, and that of the bin of a kept eigenvalue. A point that is none belongs to the bin that an
 /// eigenvalue there would be in: bins meet halfway between their facing ends, and end where their side ends.
 fn response(params: &Params, learned: &Learned, at: At) -> Level {
-    let (eta, rest) = params.mixture();
-    let global = params.has_global().then(|| rest * polynomial(&learned.values("gamma"), at.lambda));
+    let [has_low, has_high, has_global] = params.terms();
+    let (eta, rest) = if has_global { (params.eta, 1.0 - params.eta) } else { (1.0, 0.0) };
+    let global = has_global.then(|| rest * polynomial(&learned.values("gamma"), at.lambda));
     let sides = [
-        ("low", "gamma-low", learned.low, 0, params.has_low(), params.bins_low),
-        ("high", "gamma-high", learned.high, learned.low.len(), params.has_high(), params.bins_high),
+        ("low", "gamma-low", learned.low, 0, has_low, params.bins_low),
+        ("high", "gamma-high", learned.high, learned.low.len(), has_high, params.bins_high),
     ];
     let local = sides.into_iter().filter(|side| side.4).find_map(|(side, name, values, first, _, count)| {
-        let ranges = Partition::join(&[Bins::equal(values.len(), count.unwrap_or(params.bins))?]).ranges;
+        let ranges = Partition::default().with_side(values.len(), count.unwrap_or(params.bins))?.ranges;
         let bin = match at.pair {
             Some(pair) => {
                 let of_side = pair.checked_sub(first)?;
@@ -355,15 +344,6 @@ fn response(params: &Params, learned: &Learned, at: At) -> Level {
         Some(Local { side, bin, value })
     });
     Level { global, local }
-}
-
-fn bins_of_side(side: &str, pairs: usize, count: usize) -> std::result::Result<Bins, StageError> {
-    Bins::equal(pairs, count).ok_or_else(|| {
-        StageError::unusable(
-            format!("`{count}` bins on the {side} side, but the spectrum has `{pairs}` eigenpairs there"),
-            "a bin needs at least one eigenpair: ask for fewer `bins`, or for more pairs in `evd`",
-        )
-    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::ops::{AsTensor, Gradients, Sided, Sides, Tape};
 use super::{Build, GraphParts, GraphView, Input, MODELS, Model, Named, Output, Pass, Streams, Weights};
+use crate::contract::Chosen;
 use crate::kinds::{Features, Matrix, Nodes, Operator, Side, Spectrum};
 use crate::math::csr::Csr;
 use crate::math::random::Stream;
@@ -163,7 +164,7 @@ pub(crate) fn build_by_name(name: &str, params: &Value, graph: &GraphView, strea
     let mut streams = streams;
     let mut weights = Weights::new(&mut streams, graph.dtype(), graph.device().clone());
     let row = MODELS.iter().find(|row| row.variant.name == name).unwrap();
-    let model = row.build(params, graph, &mut weights).unwrap();
+    let model = Chosen { row, params }.build(graph, &mut weights).unwrap();
     Built { model, weights: weights.into_named(), streams }
 }
 
@@ -175,7 +176,7 @@ impl<M: ?Sized> Built<M> {
 
     /// Returns all trained weights.
     pub fn vars(&self) -> Vec<Var> {
-        self.weights.iter().filter(|named| named.rule().is_some()).map(|named| named.param.var()).collect()
+        self.weights.iter().filter(|named| named.rule.is_some()).map(|named| named.param.var()).collect()
     }
 }
 

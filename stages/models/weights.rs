@@ -14,15 +14,21 @@ use crate::optim::Rule;
 ///
 /// A handle: when lanes leave the batch, the tensor behind it becomes smaller.
 #[derive(Clone)]
-pub struct Param(Rc<RefCell<Var>>);
+pub struct Param(Rc<Values>);
+
+struct Values {
+    now: RefCell<Var>,
+    /// From the next pass on, where the model changes them itself.
+    next: RefCell<Option<Tensor>>,
+}
 
 impl Param {
     fn new(tensor: &Tensor) -> Result<Self> {
-        Ok(Self(Rc::new(RefCell::new(Var::from_tensor(tensor)?))))
+        Ok(Self(Rc::new(Values { now: RefCell::new(Var::from_tensor(tensor)?), next: RefCell::default() })))
     }
 
     pub(crate) fn var(&self) -> Var {
-        self.0.borrow().clone()
+        self.0.now.borrow().clone()
     }
 
     /// Replaces the tensor.
@@ -30,15 +36,26 @@ impl Param {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn set(&self, value: &Tensor) -> Result<()> {
-        *self.0.borrow_mut() = Var::from_tensor(value)?;
+        *self.0.now.borrow_mut() = Var::from_tensor(value)?;
         Ok(())
+    }
+
+    /// Makes what the model has updated count.
+    pub(crate) fn commit(&self) -> Result<()> {
+        let Some(next) = self.0.next.take() else { return Ok(()) };
+        let now = self.tensor();
+        let [(dims, dtype), (own_dims, own_dtype)] = [&next, &now].map(|tensor| (tensor.dims(), tensor.dtype()));
+        if (dims, dtype) != (own_dims, own_dtype) {
+            bail!("an update of {dims:?} {dtype:?} for a state of {own_dims:?} {own_dtype:?}");
+        }
+        self.set(&next)
     }
 }
 
 impl AsTensor for Param {
     /// Returns the tensor, lanes × shape.
     fn tensor(&self) -> Tensor {
-        self.0.borrow().as_tensor().clone()
+        self.0.now.borrow().as_tensor().clone()
     }
 }
 
@@ -47,38 +64,20 @@ impl AsTensor for Param {
 /// In a pass both sides read what the pass before has left: what a model hands to [`State::update`] counts from the next
 /// pass on. So the evaluation that rides along sees the state that belongs to its weights.
 #[derive(Clone)]
-pub struct State {
-    now: Param,
-    next: Rc<RefCell<Option<Tensor>>>,
-}
+pub struct State(Param);
 
 impl State {
     /// Sets what the state will be from the next pass on. A pass that only evaluates changes nothing.
     pub fn update(&self, next: Tensor, pass: &Pass) {
         if pass.trains() {
-            *self.next.borrow_mut() = Some(next.detach());
+            self.0.0.next.replace(Some(next.detach()));
         }
-    }
-
-    fn commit(&self) -> Result<()> {
-        let Some(next) = self.next.borrow_mut().take() else { return Ok(()) };
-        let now = self.now.tensor();
-        if (next.dims(), next.dtype()) != (now.dims(), now.dtype()) {
-            bail!(
-                "an update of {:?} {:?} for a state of {:?} {:?}",
-                next.dims(),
-                next.dtype(),
-                now.dims(),
-                now.dtype()
-            );
-        }
-        self.now.set(&next)
     }
 }
 
 impl AsTensor for State {
     fn tensor(&self) -> Tensor {
-        self.now.tensor().detach()
+        self.0.tensor().detach()
     }
 }
 
@@ -89,35 +88,8 @@ pub struct Named {
     pub name: &'static str,
     /// The tensor.
     pub param: Param,
-    /// What changes it.
-    pub changed: Changed,
-}
-
-/// What changes a tensor of a model.
-#[derive(Clone)]
-pub enum Changed {
-    /// Gradients, with this learning rate and weight decay.
-    ByGradient(Rule),
-    /// The model itself.
-    ByModel(State),
-}
-
-impl Named {
-    /// Returns what the optimiser does with the tensor, if it is trained.
-    pub fn rule(&self) -> Option<Rule> {
-        match self.changed {
-            Changed::ByGradient(rule) => Some(rule),
-            Changed::ByModel(_) => None,
-        }
-    }
-
-    /// Makes what the model has updated count.
-    pub(crate) fn commit(&self) -> Result<()> {
-        match &self.changed {
-            Changed::ByGradient(_) => Ok(()),
-            Changed::ByModel(state) => state.commit(),
-        }
-    }
+    /// Learning rate and weight decay; none if the model changes the tensor itself.
+    pub rule: Option<Rule>,
 }
 
 /// The weights of a model while it is built: every lane draws from streams of its own.
@@ -148,18 +120,16 @@ impl<'s> Weights<'s> {
     ) -> Result<Param> {
         let values: Vec<f64> = self.lanes.iter_mut().flat_map(|lane| draw(lane.open(purpose))).collect();
         let shape = [&[self.lanes.len()], shape].concat();
-        let tensor = Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)?;
-        let param = Param::new(&tensor)?;
-        self.push(Named { name, param: param.clone(), changed: Changed::ByGradient(rule) })?;
-        Ok(param)
+        self.push(name, Some(rule), &self.constant(&values, &shape)?)
     }
 
-    fn push(&mut self, named: Named) -> Result<()> {
-        if self.named.iter().any(|there| there.name == named.name) {
-            bail!("a model has two tensors of the name `{}`", named.name);
+    fn push(&mut self, name: &'static str, rule: Option<Rule>, tensor: &Tensor) -> Result<Param> {
+        if self.named.iter().any(|there| there.name == name) {
+            bail!("a model has two tensors of the name `{name}`");
         }
-        self.named.push(named);
-        Ok(())
+        let param = Param::new(tensor)?;
+        self.named.push(Named { name, param: param.clone(), rule });
+        Ok(param)
     }
 
     /// Adds a tensor that the model changes itself; it starts with the same `values` in every lane.
@@ -167,11 +137,8 @@ impl<'s> Weights<'s> {
     /// # Errors
     /// When the values do not fill the shape.
     pub fn state(&mut self, name: &'static str, shape: &[usize], values: &[f64]) -> Result<State> {
-        let one = Tensor::from_slice(values, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)?;
-        let now = Param::new(&one.broadcast_left(self.lanes.len())?.contiguous()?)?;
-        let state = State { now: now.clone(), next: Rc::default() };
-        self.push(Named { name, param: now, changed: Changed::ByModel(state.clone()) })?;
-        Ok(state)
+        let one = self.constant(values, shape)?;
+        self.push(name, None, &one.broadcast_left(self.lanes.len())?.contiguous()?).map(State)
     }
 
     /// Adds a tensor drawn uniformly from [−r, r).
@@ -190,18 +157,12 @@ impl<'s> Weights<'s> {
         self.add(name, rule, shape, purpose, |stream| (0..count).map(|_| stream.symmetric(r)).collect())
     }
 
-    /// Returns numbers that are not trained, where the weights are: 1 × numbers.
+    /// Returns numbers that are not trained, where the weights are and of their type.
     ///
     /// # Errors
-    /// When the tensor library refuses an operation.
-    pub fn constant(&self, numbers: &[f64]) -> Result<Tensor> {
-        let row = Tensor::from_slice(numbers, (1, numbers.len()), &Device::Cpu)?;
-        row.to_dtype(self.dtype)?.to_device(&self.device)
-    }
-
-    /// Returns the type of all weights.
-    pub fn dtype(&self) -> DType {
-        self.dtype
+    /// When the numbers do not fill the shape.
+    pub fn constant(&self, numbers: &[f64], shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_slice(numbers, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)
     }
 
     /// Returns where all weights are.

@@ -14,12 +14,10 @@
 //! that did not reach the loss has no gradient and is skipped: no step, no decay, and its t does not count.
 
 use candle_core::{Result, Tensor, Var, bail};
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 use rayon::prelude::*;
 
 use super::Rule;
-#[cfg(feature = "cuda")]
-use crate::tensor::cuda;
 use crate::tensor::slices::{self, Element, by_float};
 
 const BETA1: f64 = 0.9;
@@ -31,17 +29,10 @@ const TASK: usize = 1 << 14;
 /// The state of one tensor, lanes first.
 pub struct Adam {
     rule: Rule,
-    /// None before the first gradient.
-    moments: Option<Moments>,
+    /// First and second moment of every value; none before the first gradient.
+    moments: Option<[Tensor; 2]>,
     /// Steps taken.
     t: i32,
-}
-
-/// First and second moment of every value.
-enum Moments {
-    Cpu([Tensor; 2]),
-    #[cfg(feature = "cuda")]
-    Gpu(cuda::Moments),
 }
 
 /// What the settings of a run say about all tensors.
@@ -53,15 +44,6 @@ pub struct Settings {
     pub lr_now: f64,
     /// Weight decay of the tensors that share it.
     pub weight_decay: f64,
-}
-
-/// The numbers of one step.
-#[derive(Clone, Copy)]
-struct Step {
-    decay: f64,
-    /// Learning rate over the bias of the first moment.
-    rate: f64,
-    unbias2: f64,
 }
 
 impl Adam {
@@ -81,99 +63,60 @@ impl Adam {
         self.t += 1;
         let (unbias1, unbias2) = (1.0 - BETA1.powi(self.t), 1.0 - BETA2.powi(self.t));
         let rate = self.rule.rate_now(settings.lr, settings.lr_now) / unbias1;
-        let step = Step { decay: self.rule.decay(settings.weight_decay), rate, unbias2 };
-        let moments = match &mut self.moments {
+        let numbers = [self.rule.decay(settings.weight_decay), rate, unbias2];
+        let [m, v] = match &mut self.moments {
             Some(moments) => moments,
-            none => none.insert(Moments::zero(var)?),
+            none => none.insert([var.zeros_like()?, var.zeros_like()?]),
         };
-        match moments {
-            Moments::Cpu(moments) => step.on_cpu(var, grad, moments),
-            #[cfg(feature = "cuda")]
-            Moments::Gpu(moments) => {
-                let Step { decay, rate, unbias2: unbias } = step;
-                let step = cuda::Step { decay, betas: (BETA1, BETA2), epsilon: EPSILON, rate, unbias };
-                moments.step(var, &grad.contiguous()?, step)
-            }
-        }
-    }
-
-    /// Keeps some of `lanes` lanes.
-    ///
-    /// # Errors
-    /// When there are no such lanes, or a GPU has no room.
-    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "tensors know their lanes"))]
-    pub fn select(&mut self, lanes: usize, kept: &[usize]) -> Result<()> {
-        match &mut self.moments {
-            None => {}
-            Some(Moments::Cpu(moments)) => {
-                let rows: Vec<u32> = kept.iter().filter_map(|lane| u32::try_from(*lane).ok()).collect();
-                let rows = Tensor::new(rows, moments[0].device())?;
-                for moment in moments {
-                    *moment = moment.index_select(&rows, 0)?;
-                }
-            }
-            #[cfg(feature = "cuda")]
-            Some(Moments::Gpu(moments)) => *moments = moments.select(lanes, kept)?,
-        }
-        Ok(())
-    }
-}
-
-impl Moments {
-    fn zero(var: &Var) -> Result<Self> {
         #[cfg(feature = "cuda")]
-        if let candle_core::Device::Cuda(device) = var.device() {
-            return Ok(Self::Gpu(cuda::Moments::new(device, var.elem_count())?));
+        if var.device().is_cuda() {
+            let [decay, rate, unbias2] = numbers;
+            return crate::tensor::cuda::adam(var, [m, v], grad, [decay, BETA1, BETA2, EPSILON, rate, unbias2]);
         }
-        Ok(Self::Cpu([var.zeros_like()?, var.zeros_like()?]))
-    }
-}
-
-impl Step {
-    fn on_cpu(self, var: &Var, grad: &Tensor, [m, v]: &[Tensor; 2]) -> Result<()> {
         by_float!(var.dtype(), "Adam", T => slices::lend::<T, _, 1>([grad], |[g]| {
             slices::change::<T>(var, |w| slices::change::<T>(m, |m| slices::change::<T>(v, |v| {
-                self.update(w, g, m, v);
+                update(w, g, m, v, numbers.map(T::narrow));
                 Ok(())
             })))
         }))
     }
 
-    fn update<T: Element>(self, w: &mut [T], g: &[T], m: &mut [T], v: &mut [T]) {
-        let arch = Arch::new();
-        let numbers = [self.decay, self.rate, self.unbias2].map(T::narrow);
-        let pieces =
-            w.par_chunks_mut(TASK).zip(g.par_chunks(TASK)).zip(m.par_chunks_mut(TASK).zip(v.par_chunks_mut(TASK)));
-        pieces.for_each(|((w, g), (m, v))| arch.dispatch(Update { w, g, m, v, numbers }));
+    /// Keeps some lanes.
+    ///
+    /// # Errors
+    /// When there are no such lanes, or a GPU has no room.
+    pub fn select(&mut self, lanes: &Tensor) -> Result<()> {
+        for moment in self.moments.iter_mut().flatten() {
+            *moment = moment.index_select(lanes, 0)?;
+        }
+        Ok(())
     }
 }
 
-/// One step of some values, compiled for the widest registers there are.
-struct Update<'a, T> {
-    w: &'a mut [T],
-    g: &'a [T],
-    m: &'a mut [T],
-    v: &'a mut [T],
-    /// Decay, rate, unbias.
-    numbers: [T; 3],
+/// Takes a step with all values; `numbers` are decay, rate and unbias.
+fn update<T: Element>(w: &mut [T], g: &[T], m: &mut [T], v: &mut [T], numbers: [T; 3]) {
+    let arch = Arch::new();
+    let pieces = w.par_chunks_mut(TASK).zip(g.par_chunks(TASK)).zip(m.par_chunks_mut(TASK).zip(v.par_chunks_mut(TASK)));
+    pieces.for_each(|((w, g), (m, v))| {
+        // Compiled for the widest registers there are.
+        arch.dispatch(
+            #[inline(always)]
+            || update_some(w, g, m, v, numbers),
+        );
+    });
 }
 
-impl<T: Element> WithSimd for Update<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let [decay, rate, unbias2] = self.numbers;
-        let [beta1, rest1, beta2, rest2, epsilon] = [BETA1, 1.0 - BETA1, BETA2, 1.0 - BETA2, EPSILON].map(T::narrow);
-        let tiny = T::TINY;
-        let whole = |x: T| if x < tiny && T::default() - x < tiny { T::default() } else { x };
-        for (((w, g), m), v) in self.w.iter_mut().zip(self.g).zip(self.m).zip(self.v) {
-            let g = whole(*g + *w * decay);
-            *m = whole(*m * beta1 + g * rest1);
-            *v = *v * beta2 + g * g * rest2;
-            *v = if *v < tiny * tiny { T::default() } else { *v };
-            *w = whole(*w - *m * rate / ((*v / unbias2).root() + epsilon));
-        }
+#[inline(always)]
+fn update_some<T: Element>(w: &mut [T], g: &[T], m: &mut [T], v: &mut [T], [decay, rate, unbias2]: [T; 3]) {
+    let [beta1, rest1, beta2, rest2, epsilon] = [BETA1, 1.0 - BETA1, BETA2, 1.0 - BETA2, EPSILON].map(T::narrow);
+    let tiny = T::TINY;
+    let whole = |x: T| if x < tiny && T::default() - x < tiny { T::default() } else { x };
+    for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
+        let g = whole(*g + *w * decay);
+        *m = whole(*m * beta1 + g * rest1);
+        *v = *v * beta2 + g * g * rest2;
+        *v = if *v < tiny * tiny { T::default() } else { *v };
+        *w = whole(*w - *m * rate / ((*v / unbias2).root() + epsilon));
     }
 }
 
@@ -280,12 +223,12 @@ mod tests {
         for dtype in [DType::F32, DType::F64] {
             let (start, gradient) = (normal(&[4, 3, 5], 1), normal(&[4, 3, 5], 2));
             let [start, gradient] = [start, gradient].map(|t| t.to_dtype(dtype).unwrap());
-            let (kept, rows) = ([0, 2], Tensor::new(&[0u32, 2], &Device::Cpu).unwrap());
+            let rows = Tensor::new(&[0u32, 2], &Device::Cpu).unwrap();
             let (all, mut whole) = (Var::from_tensor(&start).unwrap(), Adam::new(Rule::decayed()));
             (0..6).for_each(|_| whole.step(&all, &gradient, settings(0.1, 0.3)).unwrap());
             let (some, mut part) = (Var::from_tensor(&start).unwrap(), Adam::new(Rule::decayed()));
             (0..3).for_each(|_| part.step(&some, &gradient, settings(0.1, 0.3)).unwrap());
-            part.select(4, &kept).unwrap();
+            part.select(&rows).unwrap();
             let some = Var::from_tensor(&some.as_tensor().index_select(&rows, 0).unwrap()).unwrap();
             let gradient = gradient.index_select(&rows, 0).unwrap();
             (0..3).for_each(|_| part.step(&some, &gradient, settings(0.1, 0.3)).unwrap());

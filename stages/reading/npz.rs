@@ -10,17 +10,17 @@ pub mod csr;
 mod header;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-pub(super) use self::header::Header;
+pub use self::header::Header;
 use super::number::{BadValue, Number};
 use super::source;
 pub use super::watched::MEMBER_LIMIT;
-use super::watched::Steps;
+use super::watched::{Steps, Watched};
 use crate::contract::{Job, StageError};
 
 /// How many bytes of numbers are decoded at once; a multiple of every number's size.
@@ -109,32 +109,12 @@ impl Npz {
     /// Reads a member. `convert` sees every number with its row and column and says what it becomes.
     ///
     /// # Errors
-    /// When there is no such member, its type or shape is not as expected, it is damaged, or `convert` refuses.
+    /// When there is no such member, its type or shape is not as expected, it is damaged, or `convert` refuses;
+    /// [`StageError::Cancelled`].
     pub fn read<T: Copy>(
         &mut self,
         expected: &Expected,
-        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
-    ) -> Result<Array<T>, StageError> {
-        self.read_member(expected, None, convert)
-    }
-
-    /// Reads a member that may be large: like [`Npz::read`], but it reports progress and can be interrupted.
-    ///
-    /// # Errors
-    /// Those of [`Npz::read`], or [`StageError::Cancelled`].
-    pub fn read_watched<T: Copy>(
-        &mut self,
-        expected: &Expected,
         job: &Job,
-        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
-    ) -> Result<Array<T>, StageError> {
-        self.read_member(expected, Some(job), convert)
-    }
-
-    fn read_member<T: Copy>(
-        &mut self,
-        expected: &Expected,
-        job: Option<&Job>,
         convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Array<T>, StageError> {
         let (place, mut reader) = self.member(expected.member)?;
@@ -175,18 +155,15 @@ impl Npz {
 
     fn missing(&self, member: &str) -> StageError {
         let names: Vec<_> = self.archive.file_names_raw().take(20).map(|n| format!("`{}`", n.escape_ascii())).collect();
-        StageError::Data {
-            place: self.path.display().to_string(),
-            what: format!("has no member `{member}`"),
-            hint: Some(format!("its members are {}", if names.is_empty() { "none".into() } else { names.join(", ") })),
-        }
+        StageError::data(self.path.display(), format!("has no member `{member}`"))
+            .with_hint(format!("its members are {}", if names.is_empty() { "none".into() } else { names.join(", ") }))
     }
 }
 
 /// Reads an array that is a `.npy` file of its own; the member's name in `expected` is not used.
 ///
 /// # Errors
-/// Those of [`Npz::read_watched`].
+/// Those of [`Npz::read`].
 pub fn read_npy<T: Copy>(
     path: &Path,
     expected: &Expected,
@@ -199,7 +176,7 @@ pub fn read_npy<T: Copy>(
         let other = || StageError::data(path.display(), "is not a NumPy array");
         return Err(source::foreign(path, "a NumPy array").unwrap_or_else(other));
     }
-    array(&path.display().to_string(), &mut reader, expected, Some(job), convert)
+    array(&path.display().to_string(), &mut reader, expected, job, convert)
 }
 
 /// Reads an array to its last byte.
@@ -207,21 +184,19 @@ fn array<T: Copy>(
     place: &str,
     reader: &mut impl Read,
     expected: &Expected,
-    job: Option<&Job>,
+    job: &Job,
     convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Array<T>, StageError> {
     let damaged = |what: String| StageError::data(place, what);
     let header = Header::read(reader).map_err(damaged)?;
-    let shape = fitting_shape(&header, expected, size_of::<T>()).map_err(damaged)?;
-    let mut steps = job.map(|job| Steps::new(job, header.len(), expected.member));
-    let values = stream(&header, reader, &shape, &mut steps, convert).map_err(|fault| match fault {
-        Fault::Damaged(what) => damaged(what),
-        Fault::BadValue(m) => StageError::data(format!("{place}, {}", m.at), m.what),
-        Fault::Stopped(error) => error,
-    })?;
+    check_header(&header, expected, size_of::<T>()).map_err(damaged)?;
+    let size = header.bytes().unwrap_or(usize::MAX) as u64;
+    let mut watched = Watched::new(&mut *reader, Steps::new(job, size, expected.member));
+    let values = header.decode(&mut watched, convert);
+    let values = values.map_err(|bad| job.check_cancelled().err().unwrap_or_else(|| bad.error(place)))?;
     // Reading on to the end also makes the zip reader compare the checksum.
     match reader.read(&mut [0; 1]) {
-        Ok(0) => Ok(Array { shape, values }),
+        Ok(0) => Ok(Array { shape: header.shape, values }),
         Ok(_) => Err(damaged("has bytes after its last number".into())),
         Err(e) => Err(damaged(format!("cannot be decoded: {e}"))),
     }
@@ -231,135 +206,98 @@ fn array<T: Copy>(
 pub fn damaged_zip(path: &Path, expected: &str, error: &zip::result::ZipError) -> StageError {
     let mut start = Vec::new();
     let zip = File::open(path).and_then(|f| f.take(2).read_to_end(&mut start)).is_ok() && start == b"PK";
-    let (what, hint) = if zip {
-        (format!("is damaged or cut off: {error}"), Some("download it again".to_owned()))
-    } else {
-        (format!("is not {expected}: {error}"), None)
+    let damaged = || {
+        let about = |what| StageError::data(path.display(), format!("{what}: {error}"));
+        if zip {
+            about("is damaged or cut off").with_hint("download it again")
+        } else {
+            about(&format!("is not {expected}"))
+        }
     };
-    let other = StageError::Data { place: path.display().to_string(), what, hint };
-    source::foreign(path, expected).unwrap_or(other)
+    source::foreign(path, expected).unwrap_or_else(damaged)
 }
 
-fn fitting_shape(header: &Header, expected: &Expected, size: usize) -> Result<Vec<usize>, String> {
+fn check_header(header: &Header, expected: &Expected, size: usize) -> Result<(), String> {
     if !expected.numbers.allow(header.kind) {
         return Err(format!("has type `{}`, expected {}", header.descr, expected.numbers.about()));
     }
-    let wanted = expected.dims.iter().map(|(name, size)| match size {
-        Some(size) => format!("{name} ({size})"),
-        None => (*name).to_owned(),
-    });
-    let misshapen = || {
-        let wanted: Vec<_> = wanted.clone().collect();
-        format!("has shape {:?}, expected {}", header.shape, wanted.join(" × "))
-    };
-    if header.shape.len() != expected.dims.len() {
-        return Err(misshapen());
+    let fits = |(found, (_, size)): (&usize, &(_, Option<usize>))| size.is_none_or(|size| size == *found);
+    if header.shape.len() != expected.dims.len() || !header.shape.iter().zip(expected.dims).all(fits) {
+        let wanted = expected.dims.iter().map(|(name, size)| match size {
+            Some(size) => format!("{name} ({size})"),
+            None => (*name).to_owned(),
+        });
+        return Err(format!("has shape {:?}, expected {}", header.shape, wanted.collect::<Vec<_>>().join(" × ")));
     }
-    let mut shape = Vec::new();
-    for (found, (_, size)) in header.shape.iter().zip(expected.dims) {
-        let found = usize::try_from(*found).map_err(|_| misshapen())?;
-        if size.is_some_and(|s| s != found) {
-            return Err(misshapen());
-        }
-        shape.push(found);
-    }
-    let bytes = header.len().saturating_mul(header.size.max(size) as u64);
+    let bytes = header.len().saturating_mul(header.size.max(size)) as u64;
     if bytes > MEMBER_LIMIT {
         return Err(format!("holds {bytes} bytes, expected at most {MEMBER_LIMIT}"));
     }
-    Ok(shape)
+    Ok(())
 }
 
-enum Fault {
-    Damaged(String),
-    BadValue(BadValue),
-    Stopped(StageError),
-}
-
-/// Decodes all numbers, whatever their stored type, into row-major order.
-fn stream<T: Copy>(
-    header: &Header,
-    reader: &mut impl Read,
-    shape: &[usize],
-    steps: &mut Option<Steps>,
-    convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
-) -> Result<Vec<T>, Fault> {
-    let source = Source { header, reader, shape };
-    match (header.kind, header.size) {
-        ('f', 4) => source.decode(steps, |b| Number::Float(f32::from_le_bytes(b).into()), convert),
-        ('f', 8) => source.decode(steps, |b| Number::Float(f64::from_le_bytes(b)), convert),
-        ('i', 1) => source.decode(steps, |b| Number::Whole(i8::from_le_bytes(b).into()), convert),
-        ('i', 2) => source.decode(steps, |b| Number::Whole(i16::from_le_bytes(b).into()), convert),
-        ('i', 4) => source.decode(steps, |b| Number::Whole(i32::from_le_bytes(b).into()), convert),
-        ('i', 8) => source.decode(steps, |b| Number::Whole(i64::from_le_bytes(b).into()), convert),
-        ('u' | 'b', 1) => source.decode(steps, |b| Number::Whole(u8::from_le_bytes(b).into()), convert),
-        ('u', 2) => source.decode(steps, |b| Number::Whole(u16::from_le_bytes(b).into()), convert),
-        ('u', 4) => source.decode(steps, |b| Number::Whole(u32::from_le_bytes(b).into()), convert),
-        ('u', 8) => source.decode(steps, |b| Number::Whole(u64::from_le_bytes(b).into()), convert),
-        _ => Err(Fault::Damaged(format!("has type `{}`, which is not supported", header.descr))),
+impl Header {
+    /// Decodes all numbers, whatever their stored type, into row-major order.
+    ///
+    /// # Errors
+    /// When `convert` refuses a number, or the reader ends or breaks too early.
+    pub fn decode<T: Copy>(
+        &self,
+        reader: &mut impl Read,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
+    ) -> Result<Vec<T>, BadValue> {
+        match (self.kind, self.size) {
+            ('f', 4) => self.decode_as(reader, |b| Number::Float(f32::from_le_bytes(b).into()), convert),
+            ('f', 8) => self.decode_as(reader, |b| Number::Float(f64::from_le_bytes(b)), convert),
+            ('i', 1) => self.decode_as(reader, |b| Number::Whole(i8::from_le_bytes(b).into()), convert),
+            ('i', 2) => self.decode_as(reader, |b| Number::Whole(i16::from_le_bytes(b).into()), convert),
+            ('i', 4) => self.decode_as(reader, |b| Number::Whole(i32::from_le_bytes(b).into()), convert),
+            ('i', 8) => self.decode_as(reader, |b| Number::Whole(i64::from_le_bytes(b).into()), convert),
+            ('u' | 'b', 1) => self.decode_as(reader, |b| Number::Whole(u8::from_le_bytes(b).into()), convert),
+            ('u', 2) => self.decode_as(reader, |b| Number::Whole(u16::from_le_bytes(b).into()), convert),
+            ('u', 4) => self.decode_as(reader, |b| Number::Whole(u32::from_le_bytes(b).into()), convert),
+            ('u', 8) => self.decode_as(reader, |b| Number::Whole(u64::from_le_bytes(b).into()), convert),
+            _ => Err(BadValue::new("", format!("has type `{}`, which is not supported", self.descr))),
+        }
     }
-}
 
-/// Where numbers come from, once their shape is known to fit.
-struct Source<'s, R> {
-    header: &'s Header,
-    reader: &'s mut R,
-    shape: &'s [usize],
-}
-
-impl<R: Read> Source<'_, R> {
-    fn decode<const N: usize, T: Copy>(
-        self,
-        steps: &mut Option<Steps>,
+    fn decode_as<const N: usize, T: Copy>(
+        &self,
+        reader: &mut impl Read,
         number: impl Fn([u8; N]) -> Number,
         mut convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
-    ) -> Result<Vec<T>, Fault> {
-        let (rows, columns) = (self.shape.first().copied().unwrap_or(1), self.shape.get(1).copied().unwrap_or(1));
-        let (total, by_column) = (rows * columns, self.header.by_column);
+    ) -> Result<Vec<T>, BadValue> {
+        let [rows, columns] = [0, 1].map(|at| self.shape.get(at).copied().unwrap_or(1));
+        let total = rows * columns;
         let mut values = Vec::new();
         let (mut row, mut column) = (0, 0);
-        let mut buffer = vec![0; CHUNK.min(total.saturating_mul(N))];
+        let mut buffer = Vec::with_capacity(CHUNK.min(total.saturating_mul(N)));
         while values.len() < total {
             let wanted = CHUNK.min((total - values.len()) * N);
-            let (read, error) = fill(self.reader, &mut buffer[..wanted]);
-            let (chunk, _) = buffer[..read].as_chunks::<N>();
-            steps.as_mut().map_or(Ok(()), |steps| steps.add(chunk.len() as u64)).map_err(Fault::Stopped)?;
-            for bytes in chunk {
+            buffer.clear();
+            let read = reader.by_ref().take(wanted as u64).read_to_end(&mut buffer);
+            for bytes in buffer.as_chunks::<N>().0 {
                 let mut bytes = *bytes;
-                if self.header.big_endian {
+                if self.big_endian {
                     bytes.reverse();
                 }
-                values.push(convert(row, column, number(bytes)).map_err(Fault::BadValue)?);
+                values.push(convert(row, column, number(bytes))?);
                 let (quick, length, slow) =
-                    if by_column { (&mut row, rows, &mut column) } else { (&mut column, columns, &mut row) };
+                    if self.by_column { (&mut row, rows, &mut column) } else { (&mut column, columns, &mut row) };
                 *quick += 1;
                 if *quick == length {
                     (*quick, *slow) = (0, *slow + 1);
                 }
             }
-            if read < wanted {
-                let why = error.map_or("unexpected end".into(), |e| e.to_string());
-                return Err(Fault::Damaged(format!("ends or breaks at number {} of {total}: {why}", values.len())));
+            if buffer.len() < wanted {
+                let why = read.map_or_else(|e| e.to_string(), |_| "unexpected end".into());
+                return Err(BadValue::new("", format!("ends or breaks at number {} of {total}: {why}", values.len())));
             }
         }
-        if by_column && columns > 1 {
+        if self.by_column && columns > 1 {
             let stored = values;
             values = (0..total).map(|at| stored[at % columns * rows + at / columns]).collect();
         }
         Ok(values)
     }
-}
-
-/// Reads until the buffer is full, the reader ends or it fails.
-fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<io::Error>) {
-    let mut read = 0;
-    while read < buffer.len() {
-        match reader.read(&mut buffer[read..]) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return (read, Some(e)),
-        }
-    }
-    (read, None)
 }

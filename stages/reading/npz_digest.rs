@@ -55,7 +55,7 @@ pub fn arrays_sha256(path: &Path) -> Result<String, StageError> {
 fn hash_member(name: &str, member: impl Read, hasher: &mut Sha256) -> Result<(), String> {
     let mut member = BufReader::with_capacity(1 << 16, member).take(MEMBER_LIMIT);
     let header = Header::read(&mut member)?;
-    let shape: Vec<String> = header.shape.iter().map(u64::to_string).collect();
+    let shape: Vec<String> = header.shape.iter().map(usize::to_string).collect();
     let column = if header.by_column { "F" } else { "" };
     hasher.update(format!("{name}\0{}\0{}{column}\0", header.descr, shape.join(",")));
     let mut buffer = vec![0; 1 << 16];

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::watched::MOST_CLASSES;
+use crate::contract::StageError;
 
 /// One number of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,14 +21,27 @@ impl Number {
         u32::try_from(number).ok().filter(|n| *n < bound)
     }
 
-    /// The number as features are stored, if it is finite.
+    /// The number as features are stored.
+    ///
+    /// # Errors
+    /// When it is not finite.
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "features are stored as f32")]
-    pub fn finite(self) -> Option<f32> {
+    pub fn finite(self, at: impl fmt::Display) -> Result<f32, BadValue> {
         let value = match self {
             Self::Float(x) => x as f32,
             Self::Whole(x) => x as f32,
         };
-        value.is_finite().then_some(value)
+        let refused = || BadValue::new(at, format!("`{self}` is not a finite 32-bit number"));
+        value.is_finite().then_some(value).ok_or_else(refused)
+    }
+
+    /// The truth value.
+    ///
+    /// # Errors
+    /// When it is neither 0 nor 1.
+    pub fn truth(self, at: impl fmt::Display) -> Result<bool, BadValue> {
+        let refused = || BadValue::new(at, format!("`{self}` is not a truth value, expected 0 or 1"));
+        self.below(2).map(|truth| truth == 1).ok_or_else(refused)
     }
 
     /// The class of a node.
@@ -35,20 +49,9 @@ impl Number {
     /// # Errors
     /// When it is not a whole number from 0 to 65535.
     pub fn class(self, node: usize) -> Result<u32, BadValue> {
-        self.below(MOST_CLASSES).ok_or_else(|| BadValue {
-            at: format!("node {node}"),
-            what: format!("label {self} is not a class, expected 0 to {}", MOST_CLASSES - 1),
-        })
-    }
-
-    /// A feature of a node.
-    ///
-    /// # Errors
-    /// When it is not finite.
-    pub fn feature(self, node: usize, feature: usize) -> Result<f32, BadValue> {
-        self.finite().ok_or_else(|| BadValue {
-            at: format!("node {node}, feature {feature}"),
-            what: format!("`{self}` is not a finite 32-bit number"),
+        self.below(MOST_CLASSES).ok_or_else(|| {
+            let what = format!("label {self} is not a class, expected 0 to {}", MOST_CLASSES - 1);
+            BadValue::new(format_args!("node {node}"), what)
         })
     }
 }
@@ -64,8 +67,21 @@ impl fmt::Display for Number {
 
 /// A number that cannot be used: where it stands, and what is wrong with it.
 pub struct BadValue {
-    /// Its place, such as `edge 7`.
+    /// Its place, such as `edge 7`; empty if it is about the whole file.
     pub at: String,
     /// What is wrong, and what was expected.
     pub what: String,
+}
+
+impl BadValue {
+    /// Says what is wrong at a place.
+    pub fn new(at: impl fmt::Display, what: impl Into<String>) -> Self {
+        Self { at: at.to_string(), what: what.into() }
+    }
+
+    /// The error that it is, in a file or a member of one.
+    pub fn error(self, place: impl fmt::Display) -> StageError {
+        let between = if self.at.is_empty() { "" } else { ", " };
+        StageError::data(format_args!("{place}{between}{}", self.at), self.what)
+    }
 }

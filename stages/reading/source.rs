@@ -19,23 +19,49 @@ pub fn open(path: &Path) -> Result<File, StageError> {
     }
 }
 
+/// Opens a file that should be `expected`, as [`foreign`] says.
+///
+/// # Errors
+/// When it cannot be opened, or is something else.
+pub fn open_as(path: &Path, expected: &str) -> Result<File, StageError> {
+    let file = open(path)?;
+    foreign(path, expected).map_or(Ok(file), Err)
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// When it cannot be read, or has more than `limit` bytes.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, StageError> {
+    let mut bytes = Vec::new();
+    match open(path)?.take(limit + 1).read_to_end(&mut bytes) {
+        Ok(read) if read as u64 > limit => {
+            Err(StageError::data(path.display(), format!("is larger than {limit} bytes")))
+        }
+        Ok(_) => Ok(bytes),
+        Err(e) => Err(StageError::data(path.display(), format!("cannot be read: {e}"))),
+    }
+}
+
 /// Recognises a file that is not `expected` (`an npz file`, `a table`) at all: empty, a web page, a Git LFS pointer.
 pub fn foreign(path: &Path, expected: &str) -> Option<StageError> {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|f| f.take(256).read_to_end(&mut start));
     let text = start.trim_ascii_start().to_ascii_lowercase();
-    let (what, hint) = if let Err(e) = read {
-        (format!("cannot be read: {e}"), None)
-    } else if start.is_empty() {
-        (format!("is empty, expected {expected}"), Some("download it again"))
+    let about = |what: String| StageError::data(path.display(), what);
+    if let Err(e) = read {
+        return Some(about(format!("cannot be read: {e}")));
+    }
+    let (what, hint) = if start.is_empty() {
+        ("is empty", "download it again")
     } else if [&b"<!doctype"[..], b"<html", b"<head", b"<?xml"].iter().any(|tag| text.starts_with(tag)) {
-        (format!("is a web page, expected {expected}"), Some("download the file itself, not the page that shows it"))
+        ("is a web page", "download the file itself, not the page that shows it")
     } else if text.starts_with(b"version https://git-lfs") {
-        (format!("is a Git LFS pointer, expected {expected}"), Some("fetch the file itself with `git lfs pull`"))
+        ("is a Git LFS pointer", "fetch the file itself with `git lfs pull`")
     } else {
         return None;
     };
-    Some(StageError::Data { place: path.display().to_string(), what, hint: hint.map(str::to_owned) })
+    Some(about(format!("{what}, expected {expected}")).with_hint(hint))
 }
 
 #[cfg(test)]

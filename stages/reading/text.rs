@@ -3,7 +3,7 @@
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-use crate::contract::StageError;
+use crate::contract::{Job, StageError};
 
 /// The longest line. Those of the published files have 5 KB.
 const LINE_LIMIT: u64 = 16 << 20;
@@ -37,11 +37,23 @@ impl<'p, R: BufRead> Lines<'p, R> {
         Ok(())
     }
 
-    /// Reads the next line, without its end; `None` at the end of the file.
+    /// Hands every line to `take`, which says what is wrong with it.
     ///
     /// # Errors
-    /// When the file cannot be read, a line is too long, or a blank line is not at the end.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, StageError> {
+    /// When the file cannot be read, a line is too long, a blank line is not at the end, or `take` refuses;
+    /// [`StageError::Cancelled`].
+    pub fn each(&mut self, job: &Job, mut take: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), StageError> {
+        while let Some(line) = self.next()? {
+            take(line).map_err(|what| self.error(what))?;
+            if self.number.is_multiple_of(1024) {
+                job.check_cancelled()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next line, without its end; `None` at the end of the file.
+    fn next(&mut self) -> Result<Option<&[u8]>, StageError> {
         if !self.fill()? {
             return Ok(None);
         }
@@ -72,13 +84,10 @@ impl<'p, R: BufRead> Lines<'p, R> {
 
     /// An error about the line that was read last.
     pub fn error(&self, what: impl Into<String>) -> StageError {
+        let error = self.error_at(self.number, what);
         // A whole file ends with the end of a line.
-        let cut = !self.line.ends_with(b"\n");
-        StageError::Data {
-            place: format!("{}, line {}", self.path.display(), self.number),
-            what: what.into(),
-            hint: cut.then(|| "it is the last line: the file may be cut off, download it again".to_owned()),
-        }
+        let whole = self.line.ends_with(b"\n");
+        if whole { error } else { error.with_hint("it is the last line: the file may be cut off, download it again") }
     }
 
     /// An error about an earlier line.
@@ -95,6 +104,11 @@ impl<'p, R: BufRead> Lines<'p, R> {
 fn text(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Reads a whole number below `bound`.
+pub fn whole(word: &[u8], bound: u32) -> Option<u32> {
+    std::str::from_utf8(word.trim_ascii()).ok()?.parse().ok().filter(|n| *n < bound)
 }
 
 /// Reads a number that 32 bits can hold.

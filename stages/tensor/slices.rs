@@ -7,22 +7,9 @@ use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor
 use crate::math::kernels::Vector;
 
 /// A type that both candle and our own kernels compute in.
-pub trait Element: Vector + WithDType {
-    /// Borrows the values of a storage of this type, to change them.
-    fn of_storage(storage: &mut CpuStorage) -> Option<&mut [Self]>;
-}
+pub trait Element: Vector + WithDType {}
 
-impl Element for f32 {
-    fn of_storage(storage: &mut CpuStorage) -> Option<&mut [Self]> {
-        if let CpuStorage::F32(values) = storage { Some(values) } else { None }
-    }
-}
-
-impl Element for f64 {
-    fn of_storage(storage: &mut CpuStorage) -> Option<&mut [Self]> {
-        if let CpuStorage::F64(values) = storage { Some(values) } else { None }
-    }
-}
+impl<T: Vector + WithDType> Element for T {}
 
 /// Lends the values of some tensors, row-major.
 pub(crate) fn lend<T: WithDType, R, const N: usize>(
@@ -67,10 +54,12 @@ impl<T: Element, F: FnMut(&mut [T]) -> Result<()>> InplaceOp1 for Change<T, F> {
 
     fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
         let Some((start, end)) = layout.contiguous_offsets() else { bail!("a contiguous tensor is needed here") };
-        match T::of_storage(storage).and_then(|values| values.get_mut(start..end)) {
-            Some(values) => self.0.borrow_mut()(values),
-            None => float_only("a change in place"),
-        }
+        let values: &mut [T] = match storage {
+            CpuStorage::F32(values) if T::DTYPE == DType::F32 => bytemuck::cast_slice_mut(values),
+            CpuStorage::F64(values) if T::DTYPE == DType::F64 => bytemuck::cast_slice_mut(values),
+            _ => return float_only("a change in place"),
+        };
+        self.0.borrow_mut()(&mut values[start..end])
     }
 }
 

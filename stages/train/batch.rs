@@ -9,7 +9,7 @@ use candle_core::{DType, Result as TensorResult, Tensor};
 use super::Run;
 use crate::contract::StageError;
 use crate::kinds::{Epoch, Part, ScoreDef, TrainedSplit, Undefined, ValMetric};
-use crate::models::ops::{AsTensor, Gradients, Score, Sides, Tape, Targets, score_pass};
+use crate::models::ops::{AsTensor, Gradients, LaneScore, Sides, Tape, Targets, score_pass};
 use crate::models::{BatchStreams, Input, Model, Named, Output, Weights};
 use crate::optim::{Adam, Settings, StepDecay, WindowedStop};
 
@@ -67,7 +67,7 @@ impl<'r> Batch<'r> {
         let mut weights = Weights::new(streams.lanes(), run.data.dtype(), run.data.device().clone());
         let model = run.model.build(&run.data, &mut weights)?;
         let weights = weights.into_named().into_iter();
-        let weights = weights.map(|named| Weight { adam: named.rule().map(Adam::new), named, kept: None }).collect();
+        let weights = weights.map(|named| Weight { adam: named.rule.map(Adam::new), named, kept: None }).collect();
         let hidden = run.model.row.hidden.iter().filter(|_| run.params.keep_hidden).map(|name| (*name, None)).collect();
         let labels: Arc<[u32]> = run.labels.into();
         let targets = |part| Targets::new(labels.clone(), splits.iter().map(|s| run.splits.nodes(*s, part)).collect());
@@ -129,7 +129,8 @@ impl<'r> Batch<'r> {
                 from.push((term.clone(), term.ones_like()?));
             }
             for (lane, loss) in self.lanes.iter_mut().zip(losses) {
-                lane.trained(self.run, loss, epoch);
+                lane.train_loss = loss;
+                lane.must_be_finite(self.run, loss, "training", epoch);
             }
             let gradients = tape.back(from)?;
             self.step(&gradients, epoch)?;
@@ -145,7 +146,7 @@ impl<'r> Batch<'r> {
     }
 
     /// Enters the scores of an epoch, keeps it where it is the best so far, and ends lanes that stop early.
-    fn keep(&mut self, output: &Output, epoch: usize, scores: &[Score]) -> TensorResult<()> {
+    fn keep(&mut self, output: &Output, epoch: usize, scores: &[LaneScore]) -> TensorResult<()> {
         let Some(logits) = output.logits.eval() else { return Ok(()) };
         for (i, (lane, score)) in self.lanes.iter_mut().zip(scores).enumerate() {
             lane.must_be_finite(self.run, score.loss, "validation", epoch);
@@ -196,35 +197,30 @@ impl<'r> Batch<'r> {
             {
                 adam.step(&var, &gradient, settings)?;
             }
-            weight.named.commit()?;
+            weight.named.param.commit()?;
         }
         Ok(())
     }
 
     /// Takes the lanes that have ended out of the batch.
     fn leave(&mut self, finished: &mut Vec<Finished>) -> Result<(), StageError> {
-        let before = self.lanes.len();
-        let stays: Vec<usize> = (0..before).filter(|i| self.lanes[*i].ends.is_none()).collect();
-        if stays.len() == before {
+        if self.lanes.iter().all(|lane| lane.ends.is_none()) {
             return Ok(());
         }
-        for (i, lane) in self.lanes.iter_mut().enumerate() {
-            let Some(end) = lane.ends.take() else { continue };
+        let mut stays = Vec::new();
+        for (i, mut lane) in std::mem::take(&mut self.lanes).into_iter().enumerate() {
+            let Some(end) = lane.ends.take() else {
+                stays.push(i);
+                self.lanes.push(lane);
+                continue;
+            };
             self.run.report_end(lane.split, lane.history.len());
             match end {
-                End::Stopped => {
-                    let result = result(lane, i, &self.weights, self.logits.as_ref(), &self.hidden);
-                    finished.push((lane.split, result));
-                    lane.ends = Some(End::Stopped);
-                }
-                End::Failed(error) => {
-                    finished.push((lane.split, Err(error)));
-                    lane.ends = Some(End::Unwanted);
-                }
-                End::Unwanted => lane.ends = Some(End::Unwanted),
+                End::Stopped => finished.push((lane.split, self.result(lane, i))),
+                End::Failed(error) => finished.push((lane.split, Err(error))),
+                End::Unwanted => {}
             }
         }
-        self.lanes.retain(|lane| lane.ends.is_none());
         self.streams.keep(&stays);
         if stays.is_empty() {
             return Ok(());
@@ -239,7 +235,7 @@ impl<'r> Batch<'r> {
         };
         for weight in &mut self.weights {
             weight.named.param.set(&weight.named.param.tensor().detach().index_select(&rows, 0)?)?;
-            weight.adam.as_mut().map_or(Ok(()), |adam| adam.select(before, &stays))?;
+            weight.adam.as_mut().map_or(Ok(()), |adam| adam.select(&rows))?;
             select(&mut weight.kept)?;
         }
         select(&mut self.logits)?;
@@ -247,15 +243,29 @@ impl<'r> Batch<'r> {
         (self.train, self.val) = (self.train.select(&stays), self.val.select(&stays));
         Ok(())
     }
+
+    /// What a lane has kept; it is the `i`-th of the tensors.
+    fn result(&self, lane: Lane, i: usize) -> Result<TrainedSplit, StageError> {
+        let no_epoch = || StageError::unusable("no epoch was run", "`epochs` must be at least 1");
+        let (best_epoch, _) = lane.kept.ok_or_else(no_epoch)?;
+        let values = |tensor: &Tensor| tensor.get(i)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
+        let named = |(name, kept): (&str, &Option<Tensor>)| {
+            let kept = kept.as_ref().ok_or_else(no_epoch)?;
+            Ok((name.to_owned(), (kept.dims()[1..].to_vec(), values(kept)?)))
+        };
+        let weights = self.weights.iter().map(|weight| named((weight.named.name, &weight.kept)));
+        let hidden = self.hidden.iter().map(|(name, kept)| named((name, kept)));
+        Ok(TrainedSplit {
+            best_epoch,
+            logits: values(self.logits.as_ref().ok_or_else(no_epoch)?)?,
+            weights: weights.collect::<Result<_, StageError>>()?,
+            hidden: hidden.collect::<Result<_, StageError>>()?,
+            history: lane.history,
+        })
+    }
 }
 
 impl Lane {
-    /// Notes the loss of a training pass.
-    fn trained(&mut self, run: &Run, loss: f64, epoch: usize) {
-        self.train_loss = loss;
-        self.must_be_finite(run, loss, "training", epoch);
-    }
-
     /// Returns the metrics that decide, which must be defined.
     fn further(&self, run: &Run, scores: &[Result<f64, Undefined>]) -> Result<Vec<f64>, StageError> {
         let value = |(row, score): (&&ScoreDef, &Result<f64, Undefined>)| {
@@ -302,29 +312,4 @@ fn keep_lane(kept: &mut Option<Tensor>, now: &Tensor, lane: usize) -> TensorResu
             Ok(())
         }
     }
-}
-
-fn result(
-    lane: &mut Lane,
-    i: usize,
-    weights: &[Weight],
-    logits: Option<&Tensor>,
-    hidden: &BTreeMap<&'static str, Option<Tensor>>,
-) -> Result<TrainedSplit, StageError> {
-    let no_epoch = || StageError::unusable("no epoch was run", "`epochs` must be at least 1");
-    let (best_epoch, _) = lane.kept.ok_or_else(no_epoch)?;
-    let values = |tensor: &Tensor| tensor.get(i)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
-    let named = |(name, kept): (&str, Option<&Tensor>)| {
-        let kept = kept.ok_or_else(no_epoch)?;
-        Ok((name.to_owned(), (kept.dims()[1..].to_vec(), values(kept)?)))
-    };
-    let weights = weights.iter().map(|weight| named((weight.named.name, weight.kept.as_ref())));
-    let hidden = hidden.iter().map(|(name, kept)| named((name, kept.as_ref())));
-    Ok(TrainedSplit {
-        best_epoch,
-        logits: values(logits.ok_or_else(no_epoch)?)?,
-        weights: weights.collect::<Result<_, StageError>>()?,
-        hidden: hidden.collect::<Result<_, StageError>>()?,
-        history: std::mem::take(&mut lane.history),
-    })
 }

@@ -175,7 +175,10 @@ fn imports_follow_the_table_in_the_architecture() {
                 let Some(top) = names.first() else { continue };
                 let allowed = |l: &&Layer| if of_science { &l.science } else { &l.own }.contains(top);
                 let itself = !of_science && *top == module[0];
-                assert!(itself || rules.iter().any(allowed), "{inside} imports {import:?}, which it may not");
+                assert!(
+                    itself || rules.iter().any(allowed),
+                    "{inside} imports {import:?}: not in ARCHITECTURE.md's table"
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::support::{Project, files, real_data};
 
@@ -74,9 +74,9 @@ fn comparable(line: &str) -> String {
     line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Compares output with what a page shows of it. A line `…` stands for any lines.
+/// Compares output with what a page shows of it at a place. A line `…` stands for any lines.
 #[track_caller]
-pub fn assert_shown(shown: &str, actual: &str) {
+pub fn assert_shown(place: &str, shown: &str, actual: &str) {
     let mut rest = actual.lines().filter(|l| !l.trim().is_empty());
     let mut skipping = false;
     // Pages break long warnings; the program does so on a terminal only.
@@ -89,11 +89,11 @@ pub fn assert_shown(shown: &str, actual: &str) {
         }
         let next = if skipping { rest.find(|l| comparable(l) == comparable(line)) } else { rest.next() };
         let next = next.map(comparable);
-        assert_eq!(next, Some(comparable(line)), "`{line}` is shown, the output is:\n{actual}");
+        assert_eq!(next, Some(comparable(line)), "{place}: `{line}` is shown, the output is:\n{actual}");
         skipping = false;
     }
     let left: Vec<&str> = rest.collect();
-    assert!(skipping || left.is_empty(), "not shown:\n{}", left.join("\n"));
+    assert!(skipping || left.is_empty(), "{place}: not shown, though it is printed:\n{}", left.join("\n"));
 }
 
 /// The words of a command line, without comment and redirection.
@@ -141,13 +141,31 @@ fn every_transcript_is_what_the_program_prints() {
                 let run = project.run(&words);
                 assert_eq!(run.code, 0, "{}: `{line}` fails:\n{}", page.name(), run.stderr);
                 if !shown.trim().is_empty() {
-                    assert_shown(shown, &run.stdout);
+                    assert_shown(&format!("{}: `{line}`", page.name()), shown, &run.stdout);
                     compared += 1;
                 }
             }
         }
     }
     assert!(compared >= 8, "{compared}");
+}
+
+#[test]
+fn every_row_and_command_is_in_the_table_of_its_page() {
+    let registry = ppgnn::stages::built_in();
+    let rows = |stage: &str| registry.stage(stage).unwrap().variants(&registry).iter().map(|v| v.name).collect();
+    let help = ppgnn::cli::Cli::command();
+    let tables: [(&str, Vec<&str>); 4] = [
+        ("docs/pipelines.md", registry.stages().map(|stage| stage.name).collect()),
+        ("docs/training.md", rows("train")),
+        ("docs/data.md", rows("load")),
+        ("docs/commands.md", help.get_subcommands().map(clap::Command::get_name).collect()),
+    ];
+    for (name, rows) in tables {
+        let text = page(name).text;
+        let missing: Vec<_> = rows.iter().filter(|row| !text.contains(&format!("\n| `{row}` |"))).collect();
+        assert!(missing.is_empty(), "{name} has no row for {missing:?}");
+    }
 }
 
 #[test]
@@ -168,7 +186,7 @@ fn every_text_block_is_output() {
             let evd = ["run", "pipelines/heterophily.yaml", "evd/chameleon/LR"];
             project.run(&[&evd[..], &data].concat()).exit(0);
             let run = project.run(&[&words(line)[..], &data].concat()).exit(0);
-            assert_shown(shown, &run.stdout);
+            assert_shown(&page.name(), shown, &run.stdout);
         }
     }
 }

@@ -16,7 +16,7 @@ fn the_table_is_what_the_quick_start_prints() {
     let readme = page("README.md").text;
     let begin = readme.find("**Test accuracy on two generated graphs**").unwrap();
     let end = begin + readme[begin..].find("\n\nThe two graphs").unwrap();
-    assert_shown(&readme[begin..end], &printed.stdout);
+    assert_shown("README.md", &readme[begin..end], &printed.stdout);
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! `ppgnn data describe`.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::inspect::{self, Bucket, Description, Warning};
 use ppgnn_stages::kinds::{Graph, Spectrum};
 use serde_json::{Value, json};
 
-use super::{DataContext, exit, note, print, print_json};
+use super::{DataContext, exit, note, print_as};
 use crate::catalogue::{DataFolder, Manifest};
 use crate::cli::artifacts::Artifacts;
 use crate::cli::failure::Failure;
-use crate::cli::project::{StoreArgs, plan_context};
+use crate::cli::project::{StoreArgs, plan_here};
 use crate::history::Recall;
-use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, DeviceRequest, Overrides, Pipeline};
-use crate::plan::{self, Absence, FileDigests, NodeId, Plan};
+use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, DeviceRequest, FORMAT, Overrides, Pipeline};
+use crate::plan::{Absence, NodeId, Plan};
 use crate::report::{duration_text, measured_text};
 use crate::store::Store;
 
@@ -50,21 +50,22 @@ pub(super) fn run(args: &Args, context: &DataContext, registry: &Registry) -> Re
     }
     let plan = plan(args, context, registry)?;
     let store = args.store.look()?;
-    let node = plan.iter().find(|(_, n)| n.stage.name == DATASET_STAGE).map(|(id, _)| id);
-    let Some(node) = node else { return Err(Failure::usage("the pipeline has no stage `load`", None)) };
+    let Some((node, _)) = plan.iter().find(|(_, n)| n.stage.name == DATASET_STAGE) else {
+        return Err(Failure::usage("the pipeline has no stage `load`", None));
+    };
     let graph: Graph = Artifacts::new(&plan, args.store.look()?)?.get(node)?;
     let description = inspect::describe(&graph);
     let warnings = inspect::warnings(&graph, graph.masks.as_ref());
     let spectra = spectra(&plan, node, &store, registry);
-    if context.json {
-        let about = manifest.as_ref().map(|m| json!({"title": m.title, "licence": m.licence, "source": m.source}));
-        print_json(&json!({
-            "version": 1, "name": args.name, "about": about, "description": description, "spectra": spectra,
-            "warnings": warnings,
-        }))?;
-    } else {
-        print(&text(&args.name, manifest.as_deref(), &description, &spectra, &warnings))?;
-    }
+    let about = manifest
+        .as_ref()
+        .map(|m| json!({"title": m.title, "licence": m.licence, "source": m.source, "metric": m.metric}));
+    let object = json!({
+        "version": 1, "name": args.name, "about": about, "description": description, "spectra": spectra,
+        "warnings": warnings,
+    });
+    let text = text(&args.name, manifest.as_deref(), &description, &spectra, &warnings);
+    print_as(context.json, &object, &text)?;
     Ok(exit::DONE)
 }
 
@@ -91,12 +92,13 @@ fn look_for(manifest: &Manifest, context: &DataContext) -> Result<(), Failure> {
 
 /// A plan that loads the data set and does nothing else with it.
 fn plan(args: &Args, context: &DataContext, registry: &Registry) -> Result<Plan, Failure> {
-    let digests = FileDigests::default();
-    let digest = |path: &Path| digests.digest(path);
-    let around = plan_context(registry, &digest, &DeviceRequest::Cpu);
     let known = DataFolder { catalogue: &context.catalogue, data_dir: &context.dir };
     let pipeline = match &args.file {
-        None => Pipeline::of_dataset(&args.name, registry, &known)?,
+        None => {
+            let stages = json!({DATASET_STAGE: {"params": {DATASET_PARAM: args.name}}});
+            let text = json!({"ppgnn": FORMAT, "name": "describe", "stages": stages}).to_string();
+            Pipeline::of_text("<command line>", &text, registry, &known)?
+        }
         Some(file) => {
             let plain = Pipeline::load(file, &Overrides::default(), registry, &known)?;
             let stage = plain.stages.iter().find(|s| s.def.name == DATASET_STAGE).map(|s| s.name.name.clone());
@@ -107,7 +109,7 @@ fn plan(args: &Args, context: &DataContext, registry: &Registry) -> Result<Plan,
             pipeline
         }
     };
-    Ok(plan::build(&pipeline, &around)?)
+    Ok(plan_here(&pipeline, registry, &DeviceRequest::Cpu)?)
 }
 
 /// What is in the store about eigenpairs of the graph: facts of every decomposition, the most pairs first.
@@ -138,15 +140,13 @@ fn spectra(plan: &Plan, load: NodeId, store: &Store, registry: &Registry) -> Vec
 }
 
 fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Value], warnings: &[Warning]) -> String {
-    let mut out = String::new();
-    match manifest {
+    let mut out = match manifest {
         Some(m) => {
-            let _ = writeln!(out, "{name}: {}\n{}\nsource: {}; licence: {}\n", m.title, m.about, m.source, m.licence);
+            let metric = m.metric.as_ref().map(|metric| format!("; metric: {metric}")).unwrap_or_default();
+            format!("{name}: {}\n{}\nsource: {}; licence: {}{metric}\n\n", m.title, m.about, m.source, m.licence)
         }
-        None => {
-            let _ = writeln!(out, "{name}\n");
-        }
-    }
+        None => format!("{name}\n\n"),
+    };
     let c = &d.counts;
     let mut line = |what: &str, value: String| {
         let _ = writeln!(out, "{what:<22} {value}");
@@ -185,11 +185,10 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
     match &d.splits {
         None => line("splits", "none".into()),
         Some(s) => {
-            let range = |a: usize, b: usize| if a == b { a.to_string() } else { format!("{a}–{b}") };
             let (l, m) = (s.least, s.most);
             let sizes = [(l.train, m.train), (l.val, m.val), (l.test, m.test)].map(|(a, b)| range(a, b)).join(" / ");
-            let outside =
-                if m.outside > 0 { format!("; in none: {}", range(l.outside, m.outside)) } else { String::new() };
+            let outside = (m.outside > 0).then(|| format!("; in none: {}", range(l.outside, m.outside)));
+            let outside = outside.unwrap_or_default();
             line("splits", format!("{}: {sizes} to train / validate / test{outside}", s.sizes.len()));
         }
     }
@@ -234,12 +233,17 @@ fn histogram(buckets: &[Bucket]) -> String {
     let most = buckets.iter().map(|b| b.nodes).max().unwrap_or(0).max(1);
     let mut out = String::new();
     for b in buckets {
-        let range = if b.from == b.to { b.from.to_string() } else { format!("{}–{}", b.from, b.to) };
+        let range = range(b.from, b.to);
         let bar = "█".repeat((b.nodes * BAR).div_ceil(most));
         let line = format!("  {range:>12} {:>8} {bar}", b.nodes);
         let _ = writeln!(out, "{}", line.trim_end());
     }
     out
+}
+
+/// `3`, `3–7`.
+fn range(from: usize, to: usize) -> String {
+    if from == to { from.to_string() } else { format!("{from}–{to}") }
 }
 
 fn list(numbers: &[usize]) -> String {

@@ -36,6 +36,7 @@ pub struct Args {
 }
 
 /// What became of a data set.
+#[derive(Default)]
 struct Outcome {
     fetched: usize,
     bytes: u64,
@@ -46,10 +47,9 @@ struct Outcome {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
-    let mut manifests = if args.all { context.all()? } else { context.named(&args.names)? };
-    if args.all {
-        manifests.retain(|m| m.files.iter().any(|f| !f.urls.is_empty() || context.has(m, f)));
-    }
+    let has = |m: &Manifest, f: &DataFile| matches!(f.state(&context.path(m, f)), FileState::Here { .. });
+    let obtainable = |m: &Manifest| m.files.iter().any(|f| !f.urls.is_empty() || has(m, f));
+    let manifests = context.chosen(&args.names, obtainable)?;
     let _hold = context.hold()?;
     let cancel = interruptible();
     let (mut listed, mut failed) = (Vec::new(), Vec::new());
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
             };
             print(&format!("{:<20} {fetched}\n", manifest.name))?;
         }
-        let state = if !outcome.failed.is_empty() { "failed" } else { "here" };
+        let state = if outcome.failed.is_empty() { "here" } else { "failed" };
         listed.push(json!({
             "name": manifest.name, "state": state, "folder": manifest.root(&context.dir), "fetched": outcome.fetched,
             "bytes": outcome.bytes, "here-already": outcome.here, "files": outcome.files,
@@ -93,25 +93,24 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
 
 /// Fetches what is missing of one data set.
 fn one(manifest: &Manifest, context: &DataContext, cancel: &AtomicBool) -> Outcome {
-    let mut outcome = Outcome { fetched: 0, bytes: 0, here: 0, failed: Vec::new(), files: Vec::new() };
+    let mut outcome = Outcome::default();
     let (mut without_address, mut unreachable) = (Vec::new(), false);
     for file in &manifest.files {
         if cancel.load(Ordering::SeqCst) {
             break;
         }
         let target = context.path(manifest, file);
-        if file.state(&target) != FileState::Absent && file.verify(&target).is_ok() {
+        let left_alone = if file.verify(&target).is_ok() {
             outcome.here += 1;
-            outcome.files.push(json!({"file": file.path, "state": "here"}));
-            continue;
-        }
-        if file.urls.is_empty() {
+            Some("here")
+        } else if file.urls.is_empty() {
             without_address.push(file);
-            outcome.files.push(json!({"file": file.path, "state": "no address"}));
-            continue;
-        }
-        if unreachable {
-            outcome.files.push(json!({"file": file.path, "state": "not tried"}));
+            Some("no address")
+        } else {
+            unreachable.then_some("not tried")
+        };
+        if let Some(state) = left_alone {
+            outcome.files.push(json!({"file": file.path, "state": state}));
             continue;
         }
         let shown = Shown::new(&title(manifest, file));
@@ -125,9 +124,7 @@ fn one(manifest: &Manifest, context: &DataContext, cancel: &AtomicBool) -> Outco
                 shown.fetched(bytes, &verified);
                 outcome.files.push(json!({"file": file.path, "state": "fetched", "bytes": bytes}));
             }
-            Err(FetchError::Interrupted) => {
-                outcome.files.push(json!({"file": file.path, "state": "interrupted"}));
-            }
+            Err(FetchError::Interrupted) => outcome.files.push(json!({"file": file.path, "state": "interrupted"})),
             Err(error) => {
                 // The next file would fail after the same wait.
                 unreachable = matches!(error, FetchError::Connection { .. });

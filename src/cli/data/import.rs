@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{DataContext, exit, files_text, note, print, print_json, title};
-use crate::catalogue::{self, DataFile, FileState, Manifest};
+use crate::catalogue::{self, DataFile, Manifest};
 use crate::cli::failure::Failure;
 
 /// Copy data sets from a folder, such as another data directory
@@ -36,10 +36,7 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
         }
         places.into_iter().find(|path| path.is_file())
     };
-    let mut manifests = if args.names.is_empty() { context.all()? } else { context.named(&args.names)? };
-    if args.names.is_empty() {
-        manifests.retain(|m| m.files.iter().any(|f| find(m, f).is_some()));
-    }
+    let manifests = context.chosen(&args.names, |m| m.files.iter().any(|f| find(m, f).is_some()))?;
     if manifests.is_empty() {
         let hint = "give the folder that contains the data set folders, or add the name of one data set";
         let message = format!("no file of a known data set is in `{}`", args.dir.display());
@@ -56,12 +53,11 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
                 "here" => here += 1,
                 _ => {
                     bad += 1;
-                    text.push_str(&format!("{:<8} {}  {detail}", word, title(manifest, file)));
-                    text.truncate(text.trim_end().len());
+                    text.push_str(format!("{word:<8} {}  {detail}", title(manifest, file)).trim_end());
                     text.push('\n');
                 }
             }
-            listed.push(entry(manifest, file, word, &detail));
+            listed.push(json!({"dataset": manifest.name, "file": file.path, "state": word, "detail": detail}));
         }
         if !context.json {
             let missing = manifest.files.len() - copied - here;
@@ -83,14 +79,10 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
     Ok(code)
 }
 
-fn entry(manifest: &Manifest, file: &DataFile, word: &str, detail: &str) -> Value {
-    json!({"dataset": manifest.name, "file": file.path, "state": word, "detail": detail})
-}
-
 /// Copies one file; says what became of it, and why.
 fn one(context: &DataContext, manifest: &Manifest, file: &DataFile, from: Option<&Path>) -> (&'static str, String) {
     let target = context.path(manifest, file);
-    if file.state(&target) != FileState::Absent && file.verify(&target).is_ok() {
+    if file.verify(&target).is_ok() {
         return ("here", String::new());
     }
     if target.is_dir() {

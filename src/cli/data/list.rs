@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DataContext, exit, note, print, print_json};
+use super::{DataContext, exit, note, print_as};
 use crate::catalogue::{FileState, Manifest};
 use crate::cli::failure::Failure;
 use crate::report::bytes_text;
@@ -17,28 +17,24 @@ pub(super) fn run(context: &DataContext) -> Result<u8, Failure> {
     );
     let mut listed = Vec::new();
     let mut code = exit::DONE;
-    for name in context.catalogue.names() {
-        match context.catalogue.get(&name) {
-            Some(Ok(manifest)) => {
+    for (name, manifest) in context.catalogue.all() {
+        match manifest {
+            Ok(manifest) => {
                 let item = item(&manifest, context);
                 text.push_str(&line(&item));
                 listed.push(item);
             }
             // One bad manifest does not hide the others.
-            Some(Err(error)) => {
+            Err(error) => {
                 code = exit::INVALID;
                 note(&error.to_string());
                 text.push_str(&format!("{name:<20} {:>48}  its manifest is invalid\n", ""));
                 listed.push(json!({"name": name, "state": "invalid", "error": error.to_string()}));
             }
-            None => {}
         }
     }
-    if context.json {
-        print_json(&json!({"version": 1, "data-dir": context.dir, "datasets": listed, "exit-code": code}))?;
-    } else {
-        print(&text)?;
-    }
+    let object = json!({"version": 1, "data-dir": context.dir, "datasets": listed, "exit-code": code});
+    print_as(context.json, &object, &text)?;
     Ok(code)
 }
 

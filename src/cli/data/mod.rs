@@ -6,7 +6,7 @@ mod import;
 mod list;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use ppgnn_stages::contract::Registry;
@@ -14,8 +14,8 @@ use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
 use super::project::DataArgs;
-use super::{exit, note, print, print_json};
-use crate::catalogue::{self, Catalogue, DataFile, FileState, Hold, Manifest};
+use super::{exit, note, print, print_as, print_json};
+use crate::catalogue::{self, Catalogue, DataFile, Hold, Manifest};
 
 /// List, fetch, import, verify or describe data sets
 ///
@@ -83,19 +83,18 @@ impl DataContext {
         Ok(found)
     }
 
-    /// Every manifest there is.
-    fn all(&self) -> Result<Vec<Rc<Manifest>>, Failure> {
-        self.named(&self.catalogue.names())
+    /// The manifests of some names; without names, all that fit.
+    fn chosen(&self, names: &[String], fits: impl Fn(&Manifest) -> bool) -> Result<Vec<Rc<Manifest>>, Failure> {
+        if !names.is_empty() {
+            return self.named(names);
+        }
+        let all = self.named(&self.catalogue.names())?;
+        Ok(all.into_iter().filter(|manifest| fits(manifest)).collect())
     }
 
     /// Where a file of a data set is, or belongs.
     fn path(&self, manifest: &Manifest, file: &DataFile) -> PathBuf {
         manifest.root(&self.dir).join(&file.path)
-    }
-
-    /// Whether a file is there, of the right size.
-    fn has(&self, manifest: &Manifest, file: &DataFile) -> bool {
-        matches!(file.state(&self.path(manifest, file)), FileState::Here { .. })
     }
 
     /// The right to write into the directory.
@@ -110,7 +109,7 @@ impl DataContext {
 
 /// `texas/splits/a.npz`, for people.
 fn title(manifest: &Manifest, file: &DataFile) -> String {
-    format!("{}/{}", manifest.name, Path::new(&file.path).display())
+    format!("{}/{}", manifest.name, file.path.display())
 }
 
 /// `1 file`, `12 files`.

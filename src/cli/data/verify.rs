@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{DataContext, exit, files_text, note, print, print_json, title};
-use crate::catalogue::{FileState, Misfit, Verified};
+use crate::catalogue::{FileState, Manifest, Misfit, Verified};
 use crate::cli::failure::Failure;
 
 /// Read every file that is here and compare it with its digest
@@ -19,17 +19,13 @@ pub struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
-    let mut manifests = if args.names.is_empty() { context.all()? } else { context.named(&args.names)? };
-    if args.names.is_empty() {
-        manifests.retain(|m| m.state(&context.dir).iter().any(|(_, state)| *state != FileState::Absent));
-    }
+    let any_here = |m: &Manifest| m.state(&context.dir).iter().any(|(_, state)| *state != FileState::Absent);
+    let manifests = context.chosen(&args.names, any_here)?;
     let (mut listed, mut bad) = (Vec::new(), 0);
     for manifest in &manifests {
         let (mut text, mut right) = (String::new(), 0);
         for (file, state) in manifest.state(&context.dir) {
-            let name = title(manifest, file);
-            let outcome =
-                if state == FileState::Absent { None } else { Some(file.verify(&context.path(manifest, file))) };
+            let outcome = (state != FileState::Absent).then(|| file.verify(&context.path(manifest, file)));
             let (word, detail, digest) = match outcome {
                 None => ("missing", String::new(), None),
                 Some(Ok(Verified::Digest)) => ("ok", String::new(), None),
@@ -37,20 +33,21 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
                 Some(Ok(Verified::NoDigestKnown { sha256 })) => {
                     ("no digest known", format!("it has SHA-256 {sha256}"), Some(sha256))
                 }
-                Some(Err(error)) => match error.misfit {
-                    Misfit::Digest { ref found, .. } => ("wrong digest", error.misfit.to_string(), Some(found.clone())),
-                    Misfit::Size { .. } => ("wrong size", error.misfit.to_string(), None),
-                    Misfit::Unreadable(_) => ("unreadable", error.misfit.to_string(), None),
-                    Misfit::Foreign(_) => ("not the data", error.misfit.to_string(), None),
-                },
+                Some(Err(error)) => {
+                    let (word, digest) = match &error.misfit {
+                        Misfit::Digest { found, .. } => ("wrong digest", Some(found.clone())),
+                        Misfit::Size { .. } => ("wrong size", None),
+                        Misfit::Unreadable(_) => ("unreadable", None),
+                        Misfit::Foreign(_) => ("not the data", None),
+                    };
+                    (word, error.misfit.to_string(), digest)
+                }
             };
-            match word {
-                "ok" => right += 1,
-                "no digest known" => {}
-                _ => bad += 1,
-            }
-            if word != "ok" {
-                text.push_str(format!("{word:<16} {name}  {detail}").trim_end());
+            if word == "ok" {
+                right += 1;
+            } else {
+                bad += usize::from(word != "no digest known");
+                text.push_str(format!("{word:<16} {}  {detail}", title(manifest, file)).trim_end());
                 text.push('\n');
             }
             listed.push(json!({

@@ -12,7 +12,7 @@ use ppgnn_stages::kinds::{Graph, Metrics, Nodes, Operator, Spectrum, Splits, Tra
 use ppgnn_stages::models::ModelDef;
 
 use super::failure::Failure;
-use super::project::{PipelineArgs, StoreArgs};
+use super::project::PipelineArgs;
 use super::stored::{Stored, nearest};
 use super::{exit, note, runs, targets};
 use crate::plan::{Node, NodeId, Plan};
@@ -46,8 +46,6 @@ pub struct Args {
     /// Combine splits into one prediction per node: the mean over those that used it neither in training nor in validation
     #[arg(long, conflicts_with = "split")]
     vote: bool,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -144,7 +142,7 @@ impl What {
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let format = format(args)?;
     let plan = args.pipeline.plan(registry)?;
-    let store = args.store.look()?;
+    let store = args.pipeline.store.look()?;
     let stored = Stored { plan: &plan, store: &store, words: args.pipeline.words() };
     let nodes = nodes(&plan, &args.targets, args.what)?;
     let export = Export { args, registry, stored: &stored };

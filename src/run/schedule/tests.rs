@@ -20,7 +20,7 @@ fn advance(schedule: &mut Schedule, stored: &[usize]) -> (Vec<usize>, Vec<Start>
         };
         schedule.ended(start);
         looked_up.push(id.0);
-        if stored.contains(&id.0) { schedule.cached(id) } else { schedule.missing(id) }
+        if stored.contains(&id.0) { schedule.present(id, State::Cached) } else { schedule.missing(id) }
     }
     (looked_up, computed)
 }
@@ -37,7 +37,7 @@ fn shares(starts: &[Start]) -> Vec<(usize, usize)> {
 fn finish(schedule: &mut Schedule, start: Start) {
     let Start::Compute { id, .. } = start else { panic!("a lookup") };
     schedule.ended(start);
-    schedule.done(id);
+    schedule.present(id, State::Done);
 }
 
 /// Computes everything, one node after the other; returns the order.
@@ -64,8 +64,8 @@ fn inputs_are_looked_up_only_for_what_is_missing() {
     // 4 is missing, 2 is there and asks for nothing, 3 asks for 1 and that for 0.
     assert_eq!(looked_up, [4, 2, 3, 1, 0]);
     assert_eq!(shares(&computed), [(0, 1)]);
-    assert_eq!(schedule.states()[2], State::Cached);
-    assert_eq!(schedule.states()[5], State::Idle);
+    assert_eq!(schedule.states[2], State::Cached);
+    assert_eq!(schedule.states[5], State::Idle);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn nothing_is_computed_while_a_lookup_is_open() {
     schedule.missing(NodeId(0));
     assert_eq!(schedule.next_start(), None);
     schedule.ended(second);
-    schedule.cached(NodeId(1));
+    schedule.present(NodeId(1), State::Cached);
     assert_eq!(shares(&[schedule.next_start().unwrap()]), [(0, 4)], "a lone node gets all cores");
 }
 
@@ -104,10 +104,10 @@ fn ready_nodes_share_the_cores_and_never_have_more() {
         let mut schedule = Schedule::new(&plan, &ids(&[0, 1, 2]), &[], cores, &[]);
         let (_, computed) = advance(&mut schedule, &[]);
         assert_eq!(shares(&computed), expected);
-        assert_eq!(schedule.computing(), expected.len());
+        assert_eq!(schedule.computing, expected.len());
         computed.into_iter().for_each(|start| finish(&mut schedule, start));
         run(&mut schedule, &[]);
-        assert_eq!((schedule.free, schedule.computing()), (cores, 0), "all cores are given back");
+        assert_eq!((schedule.free, schedule.computing), (cores, 0), "all cores are given back");
     }
 }
 
@@ -184,7 +184,7 @@ fn a_node_in_other_hands_is_asked_about_less_and_less_often() {
     // When it is free it is looked up again: the other process may have made it.
     schedule.released(NodeId(0));
     assert_eq!(advance(&mut schedule, &[0]).0, [0]);
-    assert_eq!(schedule.states()[1], State::Running);
+    assert_eq!(schedule.states[1], State::Running);
 }
 
 #[test]

@@ -38,16 +38,14 @@ pub(in crate::contract) fn check(
                 continue;
             }
         };
-        match conform(schema, value) {
-            Ok(value) => {
-                part.insert(name.clone(), value);
-            }
-            Err(flaws) => problems.extend(flaws.into_iter().map(|flaw| flaw.inside(name).problem())),
+        match conform(schema, value, name) {
+            Ok(value) => drop(part.insert(name.clone(), value)),
+            Err(found) => problems.extend(found),
         }
     }
     for (schema, part) in [(Some(own_schema), &own), (row_schema, &of_row)] {
         // What is wrong with the choice itself was said above.
-        let others = schema.into_iter().flat_map(|s| missing(s, part)).map(Flaw::problem);
+        let others = schema.into_iter().flat_map(|s| missing(s, part, ""));
         problems.extend(others.filter(|p| chooser.is_none_or(|param| param != p.param)));
     }
     if !problems.is_empty() {
@@ -106,68 +104,31 @@ fn unknown(name: &str, own_schema: &Value, row: Option<&dyn Row>, rows: &[&dyn R
     Problem::name(name, format!("unknown parameter `{name}`")).with_help(nearest_help(name, known.iter().copied()))
 }
 
-/// What a value lacks or has too much of, at a path inside of it.
-struct Flaw {
-    /// Names of mappings, the outermost first, and of the value itself.
-    path: Vec<String>,
-    what: What,
+/// A value that does not fit, at a path of names of mappings and its own; empty inside of a list, whose entries have none.
+fn wrong(path: &str, message: String) -> Vec<Problem> {
+    let message = if path.is_empty() { message } else { format!("`{path}`: {message}") };
+    vec![Problem::value(path, message)]
 }
 
-enum What {
-    /// The value does not fit.
-    Value(String),
-    /// The name is unknown; the help suggests what is meant.
-    Unknown(String),
-    /// The name is needed; the help says what for.
-    Missing(String),
+/// The path of a name in the mapping at `path`.
+fn inside(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-impl Flaw {
-    fn value(message: String) -> Vec<Self> {
-        vec![Self { path: Vec::new(), what: What::Value(message) }]
-    }
-
-    fn named(name: &str, what: What) -> Self {
-        Self { path: vec![name.to_owned()], what }
-    }
-
-    /// The flaw as seen from the mapping that has its value under `name`.
-    fn inside(mut self, name: &str) -> Self {
-        self.path.insert(0, name.to_owned());
-        self
-    }
-
-    /// The flaw as seen from the list that has its value as an entry. Entries have no names to point at.
-    fn of_entry(self, at: usize) -> Self {
-        Self { path: Vec::new(), what: What::Value(format!("entry {}: {}", at + 1, self.message())) }
-    }
-
-    fn message(&self) -> String {
-        let path = self.path.join(".");
-        match &self.what {
-            What::Value(message) if path.is_empty() => message.clone(),
-            What::Value(message) => format!("`{path}`: {message}"),
-            What::Unknown(_) => format!("unknown parameter `{path}`"),
-            What::Missing(_) => format!("missing parameter `{path}`"),
-        }
-    }
-
-    fn problem(self) -> Problem {
-        let (path, message) = (self.path.join("."), self.message());
-        match self.what {
-            What::Value(_) => Problem::value(path, message),
-            What::Unknown(help) | What::Missing(help) => Problem::name(path, message).with_help(help),
-        }
-    }
+/// A name of the mapping at a path that is `unknown` or `missing`.
+fn wrong_name(path: &str, name: &str, what: &str, help: String) -> Problem {
+    let path = inside(path, name);
+    let message = format!("{what} parameter `{path}`");
+    Problem::name(path, message).with_help(help)
 }
 
-fn missing<'s>(schema: &'s Value, part: &Map<String, Value>) -> impl Iterator<Item = Flaw> + use<'s> {
+fn missing(schema: &Value, part: &Map<String, Value>, path: &str) -> Vec<Problem> {
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let absent: Vec<_> = required.filter(|name| !part.contains_key(*name)).collect();
-    absent.into_iter().map(move |name| {
+    let absent = required.filter(|name| !part.contains_key(*name)).map(|name| {
         let about = property(schema, name).and_then(|p| p.get("description")).and_then(Value::as_str).unwrap_or("");
-        Flaw::named(name, What::Missing(format!("{name}: {about}")))
-    })
+        wrong_name(path, name, "missing", format!("{name}: {about}"))
+    });
+    absent.collect()
 }
 
 pub(crate) fn property<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
@@ -206,50 +167,58 @@ pub(super) fn shapes(schema: &Value) -> Vec<&Value> {
     ["oneOf", "anyOf"].iter().filter_map(|k| schema.get(*k)?.as_array()).flatten().collect()
 }
 
-/// Returns `value` as the schema wants it (`1e2` is a fine integer), or everything that is wrong with it.
-fn conform(schema: &Value, value: &Value) -> Result<Value, Vec<Flaw>> {
-    let wanted = || Flaw::value(format!("expected {}, found {}", expectation(schema), describe(value)));
+/// The types that a schema allows; none if it does not say.
+pub(super) fn types(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+        one => one.and_then(Value::as_str).into_iter().collect(),
+    }
+}
+
+/// Returns the value at `path` as the schema wants it (`1e2` is a fine integer), or everything that is wrong with it.
+fn conform(schema: &Value, value: &Value, path: &str) -> Result<Value, Vec<Problem>> {
+    let wanted = || wrong(path, format!("expected {}, found {}", expectation(schema), describe(value)));
     if let Some(constant) = schema.get("const") {
         return if constant == value { Ok(value.clone()) } else { Err(wanted()) };
     }
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
-        return if allowed.contains(value) { Ok(value.clone()) } else { Err(misspelt(schema, value)) };
+        return if allowed.contains(value) { Ok(value.clone()) } else { Err(misspelt(schema, value, path)) };
     }
     let shapes = shapes(schema);
     if !shapes.is_empty() {
-        return conform_to_one(schema, &shapes, value);
+        return conform_to_one(schema, &shapes, value, path);
     }
-    let types: Vec<&str> = match schema.get("type") {
-        Some(Value::String(one)) => vec![one],
-        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
-        _ => return Ok(value.clone()),
-    };
+    let types = types(schema);
+    if types.is_empty() {
+        return Ok(value.clone());
+    }
     let value = types.iter().find_map(|t| as_type(t, value)).ok_or_else(wanted)?;
     match value {
         Value::Number(n) if !in_range(schema, n.as_f64().unwrap_or(f64::NAN)) => Err(wanted()),
         Value::String(text) if schema.get("x-bytes").is_some() => {
-            text.parse::<Bytes>().map(|_| Value::String(text)).map_err(Flaw::value)
+            text.parse::<Bytes>().map(|_| Value::String(text)).map_err(|what| wrong(path, what))
         }
-        Value::Array(items) => conform_entries(schema, items),
-        Value::Object(fields) => conform_fields(schema, &fields),
+        Value::Array(items) => conform_entries(schema, items, path),
+        Value::Object(fields) => conform_fields(schema, &fields, path),
         other => Ok(other),
     }
 }
 
 /// A value that may have one of several shapes. What is wrong inside of a mapping is said if only one shape is a mapping.
-fn conform_to_one(schema: &Value, shapes: &[&Value], value: &Value) -> Result<Value, Vec<Flaw>> {
-    let (fitting, mut flawed): (Vec<_>, Vec<_>) = shapes.iter().map(|s| conform(s, value)).partition(Result::is_ok);
+fn conform_to_one(schema: &Value, shapes: &[&Value], value: &Value, path: &str) -> Result<Value, Vec<Problem>> {
+    let each = shapes.iter().map(|s| conform(s, value, path));
+    let (fitting, mut flawed): (Vec<_>, Vec<_>) = each.partition(Result::is_ok);
     if let Some(fits) = fitting.into_iter().next() {
         return fits;
     }
     let mut mappings = (0..shapes.len()).filter(|s| value.is_object() && shapes[*s].get("properties").is_some());
     match (mappings.next(), mappings.next()) {
         (Some(only), None) => flawed.swap_remove(only),
-        _ => Err(misspelt(schema, value)),
+        _ => Err(misspelt(schema, value, path)),
     }
 }
 
-fn conform_entries(schema: &Value, items: Vec<Value>) -> Result<Value, Vec<Flaw>> {
+fn conform_entries(schema: &Value, items: Vec<Value>, path: &str) -> Result<Value, Vec<Problem>> {
     let bound = |name: &str| schema.get(name).and_then(Value::as_u64);
     let (count, least, most) = (items.len() as u64, bound("minItems"), bound("maxItems"));
     if least.is_some_and(|least| count < least) || most.is_some_and(|most| count > most) {
@@ -258,38 +227,37 @@ fn conform_entries(schema: &Value, items: Vec<Value>) -> Result<Value, Vec<Flaw>
             (Some(least), _) if count < least => format!("at least {least} entries"),
             _ => format!("at most {} entries", most.unwrap_or(count)),
         };
-        return Err(Flaw::value(format!("expected {wanted}, found {count}")));
+        return Err(wrong(path, format!("expected {wanted}, found {count}")));
     }
     let Some(item_schema) = schema.get("items") else { return Ok(Value::Array(items)) };
-    let (mut fine, mut flaws) = (Vec::with_capacity(items.len()), Vec::new());
-    for (at, item) in items.iter().enumerate() {
-        match conform(item_schema, item) {
+    let (mut fine, mut problems) = (Vec::with_capacity(items.len()), Vec::new());
+    for (at, item) in (1..).zip(&items) {
+        match conform(item_schema, item, "") {
             Ok(item) => fine.push(item),
-            Err(found) => flaws.extend(found.into_iter().map(|flaw| flaw.of_entry(at))),
+            Err(found) => problems.extend(found.iter().flat_map(|p| wrong(path, format!("entry {at}: {}", p.message)))),
         }
     }
-    if flaws.is_empty() { Ok(Value::Array(fine)) } else { Err(flaws) }
+    if problems.is_empty() { Ok(Value::Array(fine)) } else { Err(problems) }
 }
 
-fn conform_fields(schema: &Value, fields: &Map<String, Value>) -> Result<Value, Vec<Flaw>> {
-    let (mut fine, mut flaws) = (Map::new(), Vec::new());
+fn conform_fields(schema: &Value, fields: &Map<String, Value>, path: &str) -> Result<Value, Vec<Problem>> {
+    let (mut fine, mut problems) = (Map::new(), Vec::new());
     let others = schema.get("additionalProperties");
     for (name, value) in fields {
         let found = match property(schema, name).or(others.filter(|s| s.is_object())) {
-            Some(of_field) => conform(of_field, value),
+            Some(of_field) => conform(of_field, value, &inside(path, name)),
             None if others == Some(&Value::Bool(false)) => {
-                flaws.push(Flaw::named(name, What::Unknown(nearest_help(name, names(schema)))));
-                continue;
+                Err(vec![wrong_name(path, name, "unknown", nearest_help(name, names(schema)))])
             }
             None => Ok(value.clone()),
         };
         match found {
             Ok(value) => drop(fine.insert(name.clone(), value)),
-            Err(found) => flaws.extend(found.into_iter().map(|flaw| flaw.inside(name))),
+            Err(found) => problems.extend(found),
         }
     }
-    flaws.extend(missing(schema, fields));
-    if flaws.is_empty() { Ok(Value::Object(fine)) } else { Err(flaws) }
+    problems.extend(missing(schema, fields, path));
+    if problems.is_empty() { Ok(Value::Object(fine)) } else { Err(problems) }
 }
 
 fn as_type(wanted: &str, value: &Value) -> Option<Value> {
@@ -322,8 +290,8 @@ fn in_range(schema: &Value, x: f64) -> bool {
 }
 
 /// Says what was expected, and the nearest word if it is one of several words.
-fn misspelt(schema: &Value, value: &Value) -> Vec<Flaw> {
+fn misspelt(schema: &Value, value: &Value, path: &str) -> Vec<Problem> {
     let expected = format!("expected {}, found {}", expectation(schema), describe(value));
     let near = value.as_str().and_then(|word| nearest(word, words(schema).into_iter()));
-    Flaw::value(near.map_or(expected.clone(), |near| format!("{expected}; did you mean `{near}`?")))
+    wrong(path, near.map_or(expected.clone(), |near| format!("{expected}; did you mean `{near}`?")))
 }

@@ -149,11 +149,11 @@ impl Checked {
     /// Returns the parameters that name files, with the files; a list of files has one entry per file.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.files.iter().flat_map(|name| {
-            let value = self.all.get(name);
-            let items =
-                value.and_then(Value::as_array).map_or_else(|| value.into_iter().collect(), |v| v.iter().collect());
-            let items: Vec<&Value> = items;
-            items.into_iter().filter_map(move |v| Some((name.as_str(), Path::new(v.as_str()?))))
+            let items = match self.all.get(name) {
+                Some(Value::Array(items)) => items.as_slice(),
+                one => one.map(std::slice::from_ref).unwrap_or_default(),
+            };
+            items.iter().filter_map(move |v| Some((name.as_str(), Path::new(v.as_str()?))))
         })
     }
     /// Returns the parameters that name files, with `f` of every file instead of its path.

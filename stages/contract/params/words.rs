@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::check::shapes;
+use super::check::{shapes, types};
 
 /// Says in words what a schema accepts.
 pub fn expectation(schema: &Value) -> String {
@@ -18,18 +18,13 @@ pub fn expectation(schema: &Value) -> String {
     if !shapes.is_empty() {
         return shapes.join(" or ");
     }
-    let types: Vec<&str> = match schema.get("type") {
-        Some(Value::String(one)) => vec![one],
-        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).filter(|t| *t != "null").collect(),
-        _ => vec!["value"],
-    };
-    let noun = match types.first() {
-        Some(&"integer") => "a whole number",
-        Some(&"number") => "a number",
-        Some(&"string") if schema.get("x-bytes").is_some() => "a size such as `4GiB`",
-        Some(&"string") => "text",
-        Some(&"boolean") => "`true` or `false`",
-        Some(&"array") => {
+    let noun = match types(schema).into_iter().find(|t| *t != "null") {
+        Some("integer") => "a whole number",
+        Some("number") => "a number",
+        Some("string") if schema.get("x-bytes").is_some() => "a size such as `4GiB`",
+        Some("string") => "text",
+        Some("boolean") => "`true` or `false`",
+        Some("array") => {
             let items = schema.get("items").map_or("values".into(), expectation);
             return format!("a list (each: {items})");
         }

@@ -13,11 +13,9 @@ const LISTED: &str = "node_id\tfeature(feature_amount:4)\tlabel\n2\t2\t3\n0\t3,0
 
 fn parse(edges_text: &[u8], nodes_text: &[u8], layout: Layout, width: Option<usize>) -> Result<Graph, StageError> {
     with_job(|job| {
-        let Nodes { features, labels } = nodes(&mut Lines::new(Path::new("nodes"), nodes_text), layout, width, job)?;
+        let (features, labels) = nodes(&mut Lines::new(Path::new("nodes"), nodes_text), layout, width, job)?;
         let edges = edges(&mut Lines::new(Path::new("edges"), edges_text), labels.len(), job)?;
-        let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
-        let features = Features::Sparse(features);
-        Ok(Graph { edges, features, labels, classes, ..Graph::default() })
+        Ok(labelled(edges, Features::Sparse(features), labels, None))
     })
 }
 

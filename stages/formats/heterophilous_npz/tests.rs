@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::contract::params::FilePath;
 use crate::formats::testing::{
     Members, after_name, fuzz_reader, mutated, mutated_member, npy, npy_ordered, npz, peak, read_bytes, replaced,
     with_job, without,
@@ -25,11 +26,11 @@ fn with(name: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn read_path(path: &Path) -> Result<Graph, StageError> {
-    with_job(|job| HeterophilousNpz::read(&Params { path: FilePath(path.to_owned()) }, job))
+    with_job(|job| HeterophilousNpz::read(&OneFile { path: FilePath(path.to_owned()) }, job))
 }
 
 fn read(bytes: &[u8]) -> Result<Graph, StageError> {
-    read_bytes::<HeterophilousNpz>(bytes, "my.npz", |path| Params { path })
+    read_bytes::<HeterophilousNpz>(bytes, "my.npz", |path| OneFile { path })
 }
 
 fn message(bytes: &[u8]) -> String {

@@ -5,7 +5,6 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use flate2::read::MultiGzDecoder;
 
 use crate::contract::{Job, StageError};
-use crate::reading::text::{number, shown};
 use crate::reading::watched::{MEMBER_LIMIT, Steps, Watched};
 
 /// The longest line in bytes: room for some fifty thousand numbers.
@@ -29,11 +28,20 @@ impl<'z, R: Read> Lines<'z, R> {
         Self { place, job: *job, reader, number: 0, bytes: 0 }
     }
 
-    /// Reads the next line that is not empty; `false` after the last.
+    /// Hands every line that is not empty to `take`, which says what is wrong with it.
     ///
     /// # Errors
-    /// When the member is damaged or too large, or [`StageError::Cancelled`].
-    pub fn next(&mut self, line: &mut Vec<u8>) -> Result<bool, StageError> {
+    /// When the member is damaged or too large, or `take` refuses; [`StageError::Cancelled`].
+    pub fn each(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), StageError> {
+        let mut line = Vec::new();
+        while self.next(&mut line)? {
+            take(&line).map_err(|what| self.error(what))?;
+        }
+        Ok(())
+    }
+
+    /// Reads the next line that is not empty; `false` after the last.
+    fn next(&mut self, line: &mut Vec<u8>) -> Result<bool, StageError> {
         loop {
             self.job.check_cancelled()?;
             line.clear();
@@ -55,7 +63,7 @@ impl<'z, R: Read> Lines<'z, R> {
     }
 
     /// An error on the line that was read last.
-    pub fn error(&self, what: impl Into<String>) -> StageError {
+    fn error(&self, what: impl Into<String>) -> StageError {
         StageError::data(format!("{}, line {}", self.place, self.number), what)
     }
 
@@ -68,30 +76,10 @@ impl<'z, R: Read> Lines<'z, R> {
         if let Err(stopped) = self.job.check_cancelled() {
             return stopped;
         }
-        let (what, hint) = match error.kind() {
-            ErrorKind::UnexpectedEof => ("is cut off".into(), Some("download it again".to_owned())),
-            _ if self.bytes == 0 => (format!("is not compressed by gzip, or damaged: {error}"), None),
-            _ => (format!("is damaged: {error}"), Some("download it again".to_owned())),
-        };
-        StageError::Data { place: format!("{}, line {}", self.place, self.number), what, hint }
-    }
-}
-
-/// A field as text, without space around it.
-pub fn field(bytes: &[u8]) -> Option<&str> {
-    std::str::from_utf8(bytes.trim_ascii()).ok()
-}
-
-/// Appends the numbers of a line.
-///
-/// # Errors
-/// What the first field is that is no finite number.
-pub fn numbers(line: &[u8], into: &mut Vec<f32>) -> Result<(), String> {
-    for (at, text) in line.split(|b| *b == b',').enumerate() {
-        match number(text) {
-            Some(x) => into.push(x),
-            None => return Err(format!("feature {at}: `{}` is not a finite 32-bit number", shown(text))),
+        match error.kind() {
+            ErrorKind::UnexpectedEof => self.error("is cut off").with_hint("download it again"),
+            _ if self.bytes == 0 => self.error(format!("is not compressed by gzip, or damaged: {error}")),
+            _ => self.error(format!("is damaged: {error}")).with_hint("download it again"),
         }
     }
-    Ok(())
 }

@@ -14,10 +14,9 @@ mod machine;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::io::Read;
 use std::path::Path;
 
-use self::machine::{Array as PickledArray, Endian, Machine, Object, Scalar, Value};
+use self::machine::{Machine, Object, Value};
 use crate::contract::StageError;
 use crate::math::csr::{Csr, RowBuilder};
 use crate::reading::npz::Array;
@@ -41,7 +40,7 @@ pub fn sparse(path: &Path) -> Result<Csr<f32>, StageError> {
 ///
 /// # Errors
 /// When the file is not such a pickle, or `convert` refuses.
-pub fn array<T>(
+pub fn array<T: Copy>(
     path: &Path,
     convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Array<T>, StageError> {
@@ -57,67 +56,58 @@ pub fn lists(path: &Path) -> Result<Vec<(i32, Vec<i32>)>, StageError> {
 }
 
 fn read<T>(path: &Path, from: impl FnOnce(&[u8]) -> Result<T, BadValue>) -> Result<T, StageError> {
-    let place = path.display();
-    let mut bytes = Vec::new();
-    let file = source::open(path)?;
-    if let Err(e) = file.take(FILE_LIMIT + 1).read_to_end(&mut bytes) {
-        return Err(StageError::data(place, format!("cannot be read: {e}")));
-    }
-    if bytes.len() as u64 > FILE_LIMIT {
-        return Err(StageError::data(place, format!("is larger than {FILE_LIMIT} bytes")));
-    }
-    from(&bytes).map_err(|misfit| {
+    let bytes = source::read(path, FILE_LIMIT)?;
+    from(&bytes).map_err(|bad| {
         let foreign = if bytes.first() == Some(&0x80) { None } else { source::foreign(path, "a pickle") };
-        let place = if misfit.at.is_empty() { place.to_string() } else { format!("{place}, {}", misfit.at) };
-        let hint =
-            Some("only pickles that Python 2 wrote are read; the file may also be damaged: download it again".into());
-        foreign.unwrap_or(StageError::Data { place, what: misfit.what, hint })
+        let hint = "only pickles that Python 2 wrote are read; the file may also be damaged: download it again";
+        foreign.unwrap_or_else(|| bad.error(path.display()).with_hint(hint))
     })
 }
 
-/// Runs the pickle and returns the number of the object that it holds.
-fn root(machine: &mut Machine) -> Result<usize, BadValue> {
+/// Runs the pickle; its value is an object.
+fn run(bytes: &[u8]) -> Result<(Machine<'_>, Value<'_>), BadValue> {
+    let mut machine = Machine::new(bytes);
     match machine.run()? {
-        Value::Object(id) => Ok(id),
+        root @ Value::Object(_) => Ok((machine, root)),
         _ => Err(whole("holds a single value, expected a matrix, an array or a dictionary of lists")),
     }
 }
 
 /// A problem with the file as a whole.
 fn whole(what: impl Into<String>) -> BadValue {
-    BadValue { at: String::new(), what: what.into() }
+    BadValue::new("", what)
 }
 
-fn unexpected(machine: &Machine, id: usize, expected: &str) -> BadValue {
-    whole(format!("holds {}, expected {expected}", machine.object(id).map_or("nothing", Object::about)))
+fn unexpected(machine: &Machine, root: Value, expected: &str) -> BadValue {
+    whole(format!("holds {}, expected {expected}", machine.object_of(root).map_or("nothing", Object::about)))
 }
 
 fn sparse_from(bytes: &[u8]) -> Result<Csr<f32>, BadValue> {
-    let mut machine = Machine::new(bytes);
-    let id = root(&mut machine)?;
-    let Some(Object::Sparse(Some(parts))) = machine.object(id) else {
-        return Err(unexpected(&machine, id, "a sparse matrix (csr_matrix)"));
+    let (machine, root) = run(bytes)?;
+    let Some(Object::Sparse(Some(parts))) = machine.object_of(root) else {
+        return Err(unexpected(&machine, root, "a sparse matrix (csr_matrix)"));
     };
     let (rows, cols) = (parts.rows, parts.cols);
     if cols > MOST_COLUMNS {
         return Err(whole(format!("has {cols} columns, expected at most {MOST_COLUMNS}")));
     }
-    let part = |id, name| match machine.object(id) {
-        Some(Object::Array(Some(array))) if array.cols.is_none() => Ok(array),
-        _ => Err(whole(format!("`{name}` does not have one dimension"))),
-    };
-    let indptr = decode(part(parts.indptr, "indptr")?, |at, _, start| {
-        let Number::Whole(start) = start else { return Err(row(at, "starts at a fraction")) };
-        usize::try_from(start).map_err(|_| row(at, format!("starts at entry {start}")))
+    for (name, part) in [("indptr", &parts.indptr), ("indices", &parts.indices), ("data", &parts.data)] {
+        if part.header.shape.len() != 1 {
+            return Err(whole(format!("`{name}` does not have one dimension")));
+        }
+    }
+    let indptr = parts.indptr.decode(|at, _, start| match start {
+        Number::Whole(start) => usize::try_from(start).map_err(|_| row(at, format!("starts at entry {start}"))),
+        Number::Float(_) => Err(row(at, "starts at a fraction")),
     })?;
-    let indices = decode(part(parts.indices, "indices")?, |at, _, column| {
-        let index = if let Number::Whole(c) = column { u32::try_from(c).ok() } else { None };
-        index.filter(|c| (*c as usize) < cols).ok_or_else(|| BadValue {
-            at: format!("entry {at}"),
-            what: format!("column {column} does not exist, expected 0 to {}", cols.saturating_sub(1)),
+    let bound = u32::try_from(cols).unwrap_or(u32::MAX);
+    let indices = parts.indices.decode(|at, _, column| {
+        column.below(bound).ok_or_else(|| {
+            let what = format!("column {column} does not exist, expected 0 to {}", cols.saturating_sub(1));
+            BadValue::new(format_args!("entry {at}"), what)
         })
     })?;
-    let values = decode(part(parts.data, "data")?, |at, _, number| finite(at, number))?;
+    let values = parts.data.decode(|at, _, number| number.finite(format_args!("entry {at}")))?;
     if indptr.len().checked_sub(1) != Some(rows) || indices.len() != values.len() {
         let (starts, columns, values) = (indptr.len(), indices.len(), values.len());
         return Err(whole(format!("has {rows} rows, but {starts} row starts, {columns} columns and {values} values")));
@@ -143,84 +133,40 @@ fn assemble(cols: usize, starts: &[usize], columns: &[u32], values: &[f32]) -> R
 }
 
 fn row(at: usize, what: impl Into<String>) -> BadValue {
-    BadValue { at: format!("row {at}"), what: what.into() }
+    BadValue::new(format_args!("row {at}"), what)
 }
 
-fn array_from<T>(
+fn array_from<T: Copy>(
     bytes: &[u8],
     convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
 ) -> Result<Array<T>, BadValue> {
-    let mut machine = Machine::new(bytes);
-    let id = root(&mut machine)?;
-    let Some(Object::Array(Some(array))) = machine.object(id) else {
-        return Err(unexpected(&machine, id, "an array (ndarray)"));
+    let (machine, root) = run(bytes)?;
+    let Some(Object::Array(Some(array))) = machine.object_of(root) else {
+        return Err(unexpected(&machine, root, "an array (ndarray)"));
     };
-    let shape = [array.rows].into_iter().chain(array.cols).collect();
-    Ok(Array { shape, values: decode(array, convert)? })
+    Ok(Array { shape: array.header.shape.clone(), values: array.decode(convert)? })
 }
 
 fn lists_from(bytes: &[u8]) -> Result<Vec<(i32, Vec<i32>)>, BadValue> {
-    let mut machine = Machine::new(bytes);
-    let id = root(&mut machine)?;
-    let Some(Object::Lists(entries)) = machine.object(id) else {
-        return Err(unexpected(&machine, id, "a dictionary of lists (defaultdict)"));
+    let (machine, root) = run(bytes)?;
+    let Some(Object::Lists(entries)) = machine.object_of(root) else {
+        return Err(unexpected(&machine, root, "a dictionary of lists (defaultdict)"));
     };
     let mut entries = entries.clone();
     entries.sort_unstable();
-    let twice = |key: i32, what: &str| BadValue { at: format!("key {key}"), what: what.to_owned() };
+    let wrong = |key: i32, what: String| Err(BadValue::new(format_args!("key {key}"), what));
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        return Err(twice(pair[0].0, "occurs twice"));
+        return wrong(pair[0].0, "occurs twice".into());
     }
     // A list that many keys share would make many times more of the file than it holds.
     let mut shared: Vec<_> = entries.iter().map(|(key, list)| (*list, *key)).collect();
     shared.sort_unstable();
     if let Some(pair) = shared.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        return Err(twice(pair[1].1, &format!("has the very list of key {}, expected one of its own", pair[0].1)));
+        return wrong(pair[1].1, format!("has the very list of key {}, expected one of its own", pair[0].1));
     }
-    let list = |id: usize| match machine.object(id) {
+    let list = |id: usize| match machine.object_of(Value::Object(id)) {
         Some(Object::List(list)) => list.clone(),
         _ => Vec::new(),
     };
     Ok(entries.into_iter().map(|(key, id)| (key, list(id))).collect())
-}
-
-/// Decodes all numbers in row-major order.
-fn decode<T>(
-    array: &PickledArray,
-    mut convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
-) -> Result<Vec<T>, BadValue> {
-    let (rows, cols, size) = (array.rows, array.cols.unwrap_or(1), array.scalar.size());
-    let total = array.bytes.len() / size;
-    let mut values = Vec::with_capacity(total);
-    for at in 0..total {
-        let (row, column) = (at / cols, at % cols);
-        let stored = if array.by_column { column * rows + row } else { at };
-        let bytes = array.bytes.get(stored * size..(stored + 1) * size).unwrap_or_default();
-        values.push(convert(row, column, number(array.scalar, array.endian, bytes))?);
-    }
-    Ok(values)
-}
-
-fn number(scalar: Scalar, endian: Endian, bytes: &[u8]) -> Number {
-    let mut wide = [0; 8];
-    for (to, from) in wide.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    if endian == Endian::Big {
-        wide[..scalar.size()].reverse();
-    }
-    let [a, b, c, d, ..] = wide;
-    match scalar {
-        Scalar::I4 => Number::Whole(i32::from_le_bytes([a, b, c, d]).into()),
-        Scalar::I8 => Number::Whole(i64::from_le_bytes(wide).into()),
-        Scalar::F4 => Number::Float(f32::from_le_bytes([a, b, c, d]).into()),
-        Scalar::F8 => Number::Float(f64::from_le_bytes(wide)),
-    }
-}
-
-fn finite(at: usize, number: Number) -> Result<f32, BadValue> {
-    number.finite().ok_or_else(|| BadValue {
-        at: format!("entry {at}"),
-        what: format!("`{number}` is not a finite 32-bit number"),
-    })
 }

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::contract::params::FilePath;
 use crate::formats::testing::{
     Members, after_name, fuzz_reader, mutated, mutated_member, npy, npz, read_bytes, real_data, replaced, with_job,
     without,
@@ -24,11 +25,11 @@ fn members() -> Members {
 }
 
 fn read(bytes: &[u8]) -> Result<Graph, StageError> {
-    read_bytes::<SparseNpz>(bytes, "my.npz", |path| Params { path })
+    read_bytes::<SparseNpz>(bytes, "my.npz", |path| OneFile { path })
 }
 
 fn read_path(path: &Path) -> Result<Graph, StageError> {
-    with_job(|job| SparseNpz::read(&Params { path: FilePath(path.to_owned()) }, job))
+    with_job(|job| SparseNpz::read(&OneFile { path: FilePath(path.to_owned()) }, job))
 }
 
 fn message(members: &Members) -> String {

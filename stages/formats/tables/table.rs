@@ -1,19 +1,29 @@
 //! A table of either kind: its columns by name, its rows one at a time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use csv::ByteRecord;
 
-use super::parquet::Parquet;
-use super::text::{self, Text};
+use super::parquet::{self, Parquet};
+use super::text::{self, Bounded};
 use crate::contract::params;
 use crate::contract::{Job, StageError};
 use crate::reading::source;
 
 /// An open table.
-pub enum Table {
-    /// Text with a header.
-    Text(Text),
+pub struct Table {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The names of its columns.
+    pub columns: Vec<String>,
+    /// Its rows.
+    pub rows: Rows,
+}
+
+/// The rows of a table, not yet read.
+pub enum Rows {
+    /// Text.
+    Text(csv::Reader<Bounded>),
     /// Parquet.
     Parquet(Parquet),
 }
@@ -30,23 +40,24 @@ pub struct Wanted {
 
 /// One row.
 pub struct Row<'r> {
-    path: &'r Path,
+    /// Where the table is.
+    pub path: &'r Path,
+    /// What a row is called where it stands: `line` or `row`.
     unit: &'static str,
-    at: u64,
-    texts: &'r ByteRecord,
+    /// The number of the line or row.
+    pub at: u64,
+    /// The texts, as they were asked for.
+    pub texts: ByteRecord,
     /// The numbers, as they were asked for.
-    pub numbers: &'r [f32],
+    pub numbers: Vec<f32>,
 }
 
-impl<'r> Row<'r> {
-    /// The row at a `line` or `row` (that is `unit`) of the file.
-    pub fn new(path: &'r Path, (unit, at): (&'static str, u64), texts: &'r ByteRecord, numbers: &'r [f32]) -> Self {
-        Self { path, unit, at, texts, numbers }
-    }
-
-    /// Where it stands.
-    pub fn at(&self) -> u64 {
-        self.at
+impl Row<'_> {
+    /// Forgets the row before this one.
+    pub fn begin(&mut self, at: u64) {
+        self.at = at;
+        self.texts.clear();
+        self.numbers.clear();
     }
 
     /// Where another row stands, in words.
@@ -55,14 +66,21 @@ impl<'r> Row<'r> {
     }
 
     /// A text, as it was asked for, without spaces around it.
-    pub fn text(&self, at: usize) -> &'r [u8] {
+    pub fn text(&self, at: usize) -> &[u8] {
         self.texts.get(at).unwrap_or_default().trim_ascii()
     }
 
     /// An error about one field.
-    pub fn error(&self, column: &str, what: impl Into<String>, hint: Option<String>) -> StageError {
-        let place = format!("{}, {} {}, column `{column}`", self.path.display(), self.unit, self.at);
-        StageError::Data { place, what: what.into(), hint }
+    pub fn error(&self, column: &str, what: impl Into<String>) -> StageError {
+        StageError::data(format!("{}, {} {}, column `{column}`", self.path.display(), self.unit, self.at), what)
+    }
+}
+
+impl Wanted {
+    /// An error about a field that is no number.
+    pub fn no_number(&self, row: &Row, column: &str, what: String) -> StageError {
+        let error = row.error(column, what);
+        if let Some(hint) = self.hint { error.with_hint(hint) } else { error }
     }
 }
 
@@ -75,39 +93,19 @@ impl Table {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         let (plain, packed) = name.strip_suffix(".gz").map_or((name.as_str(), false), |plain| (plain, true));
         let extension = plain.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let file = source::open(path)?;
-        if let Some(foreign) = source::foreign(path, "a table") {
-            return Err(foreign);
-        }
+        let file = source::open_as(path, "a table")?;
         let separator = match (extension, packed) {
-            ("parquet" | "pq", false) => return Parquet::open(path, file).map(Self::Parquet),
-            ("csv", _) => text::Separator::Is(separator.unwrap_or(b',')),
-            ("tsv", _) => text::Separator::Is(separator.unwrap_or(b'\t')),
-            ("txt", _) => separator.map_or(text::Separator::TabOrComma, text::Separator::Is),
+            ("parquet" | "pq", false) => return parquet::open(path, source::read(path, parquet::FILE_LIMIT)?),
+            ("csv", _) => Some(separator.unwrap_or(b',')),
+            ("tsv", _) => Some(separator.unwrap_or(b'\t')),
+            ("txt", _) => separator,
             _ => {
                 let what = "is not known to be a table, expected the extension .csv, .tsv or .txt (each also .gz) or \
                             .parquet";
                 return Err(StageError::data(path.display(), what));
             }
         };
-        let text = if packed { Text::unpack(path, file, separator) } else { Text::new(path, file, separator) };
-        text.map(Self::Text)
-    }
-
-    /// Returns where it is.
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Text(text) => text.path(),
-            Self::Parquet(parquet) => parquet.path(),
-        }
-    }
-
-    /// Returns the names of the columns.
-    pub fn columns(&self) -> &[String] {
-        match self {
-            Self::Text(text) => text.columns(),
-            Self::Parquet(parquet) => parquet.columns(),
-        }
+        if packed { text::unpack(path, file, separator) } else { text::open(path, file, separator, u64::MAX) }
     }
 
     /// Finds the column that a parameter names.
@@ -115,14 +113,12 @@ impl Table {
     /// # Errors
     /// When there is none or more than one.
     pub fn column(&self, param: &str, name: &str) -> Result<usize, StageError> {
-        let columns = self.columns();
+        let columns = &self.columns[..];
         let mut found = (0..).zip(columns).filter(|(_, column)| *column == name).map(|(at, _)| at);
-        let place = self.path().display().to_string();
+        let about = |what: String| StageError::data(self.path.display(), what);
         match (found.next(), found.next()) {
             (Some(at), None) => return Ok(at),
-            (Some(_), Some(_)) => {
-                return Err(StageError::data(place, format!("has more than one column `{name}`")));
-            }
+            (Some(_), Some(_)) => return Err(about(format!("has more than one column `{name}`"))),
             (None, _) => {}
         }
         let names = || columns.iter().map(String::as_str);
@@ -134,8 +130,7 @@ impl Table {
             }
             (None, _) => params::nearest_help(name, names()),
         };
-        let hint = Some(format!("{help}; the parameter `{param}` names it"));
-        Err(StageError::Data { place, what: format!("has no column `{name}`"), hint })
+        Err(about(format!("has no column `{name}`")).with_hint(format!("{help}; the parameter `{param}` names it")))
     }
 
     /// Reads all rows.
@@ -148,9 +143,11 @@ impl Table {
         job: &Job,
         each: impl FnMut(&Row) -> Result<(), StageError>,
     ) -> Result<(), StageError> {
-        match self {
-            Self::Text(text) => text.read(wanted, job, each),
-            Self::Parquet(parquet) => parquet.read(wanted, job, each),
+        let Self { path, columns, rows } = self;
+        let row = |unit| Row { path: &path, unit, at: 0, texts: ByteRecord::new(), numbers: Vec::new() };
+        match rows {
+            Rows::Text(reader) => text::read(reader, &columns, wanted, job, row("line"), each),
+            Rows::Parquet(parquet) => parquet.read(&columns, wanted, job, row("row"), each),
         }
     }
 }

@@ -32,7 +32,7 @@ fn with(params: Params, change: impl FnOnce(&mut Params)) -> Params {
 }
 
 fn text(name: &str, bytes: &[u8]) -> Result<Table, StageError> {
-    text::Text::new(Path::new(name), Cursor::new(bytes.to_vec()), text::Separator::Is(b',')).map(Table::Text)
+    text::open(Path::new(name), Cursor::new(bytes.to_vec()), Some(b','), u64::MAX)
 }
 
 fn parse(params: &Params, edges: &[u8], nodes: &[u8]) -> Result<Graph, StageError> {
@@ -287,7 +287,7 @@ fn every_kind_of_file_gives_the_same_graph() {
 }
 
 fn parquet(nodes: Vec<Series>, edges: Vec<Series>) -> Result<Graph, StageError> {
-    let table = |name: &str, bytes| parquet::Parquet::new(Path::new(name), bytes).map(Table::Parquet);
+    let table = |name: &str, bytes| parquet::open(Path::new(name), bytes);
     let bare = with(params(), |p| p.splits.clear());
     with_job(|job| assemble(&bare, table("nodes", frame(nodes))?, table("edges", frame(edges))?, job))
 }
@@ -375,7 +375,7 @@ fn only_the_columns_that_are_used_need_a_type_that_is_known() {
             p.splits.clear();
             p.features = features;
         });
-        let nodes = parquet::Parquet::new(Path::new("nodes"), bytes.clone()).map(Table::Parquet)?;
+        let nodes = parquet::open(Path::new("nodes"), bytes.clone())?;
         with_job(|job| assemble(&params, nodes, text("edges", b"source,target\n")?, job))
     };
     assert_eq!(read(Some(vec!["x".into()])).unwrap().features.values(), [2.0, 3.0]);
@@ -432,8 +432,7 @@ fn damaged_text_gives_a_sound_graph_or_an_error() {
 fn damaged_parquet_gives_a_sound_graph_or_an_error() {
     let (edges, nodes) = (frame(edges_frame()), frame(nodes_frame()));
     let accepted = testing::survive(10_000, &[&edges, &nodes], |files| {
-        let table =
-            |name: &str, bytes: &[u8]| parquet::Parquet::new(Path::new(name), bytes.to_vec()).map(Table::Parquet);
+        let table = |name: &str, bytes: &[u8]| parquet::open(Path::new(name), bytes.to_vec());
         with_job(|job| assemble(&params(), table("nodes", &files[1])?, table("edges", &files[0])?, job))
     });
     assert!(accepted > 10, "{accepted}");

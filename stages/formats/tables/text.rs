@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 use flate2::read::MultiGzDecoder;
 
-use super::table::{Row, Wanted};
+use super::table::{Row, Rows, Table, Wanted};
 use crate::contract::{Job, StageError};
 use crate::reading::text::{number, shown};
 
@@ -17,24 +17,8 @@ const ROW_LIMIT: u64 = 16 << 20;
 const UNPACKED_LIMIT: u64 = 4 << 30;
 const CHUNK: usize = 1 << 16;
 
-/// What stands between the fields.
-#[derive(Clone, Copy)]
-pub enum Separator {
-    /// This byte.
-    Is(u8),
-    /// A tab if the header has one, else a comma.
-    TabOrComma,
-}
-
-/// An open table.
-pub struct Text {
-    path: PathBuf,
-    reader: csv::Reader<Bounded>,
-    columns: Vec<String>,
-}
-
 /// Gives no more than it may, so that neither a row nor a packed file can fill memory.
-struct Bounded {
+pub struct Bounded {
     source: Box<dyn BufRead>,
     of_row: u64,
     of_file: u64,
@@ -59,113 +43,86 @@ impl Read for Bounded {
     }
 }
 
-impl Text {
-    /// Reads the header of a packed table.
-    ///
-    /// # Errors
-    /// As [`Text::new`], and when it is not packed with gzip.
-    pub fn unpack(path: &Path, file: File, separator: Separator) -> Result<Self, StageError> {
-        let mut packed = BufReader::with_capacity(CHUNK, file);
-        match packed.fill_buf() {
-            Ok([0x1f, 0x8b, ..]) => Self::limited(path, MultiGzDecoder::new(packed), separator, UNPACKED_LIMIT),
-            Ok(_) => Err(StageError::data(path.display(), "is not packed with gzip, which its extension .gz says")),
-            Err(e) => Err(StageError::data(path.display(), format!("cannot be read: {e}"))),
+/// Opens a table that is packed with gzip.
+///
+/// # Errors
+/// As [`open`], and when it is not packed.
+pub fn unpack(path: &Path, file: File, separator: Option<u8>) -> Result<Table, StageError> {
+    let mut packed = BufReader::with_capacity(CHUNK, file);
+    match packed.fill_buf() {
+        Ok([0x1f, 0x8b, ..]) => open(path, MultiGzDecoder::new(packed), separator, UNPACKED_LIMIT),
+        Ok(_) => Err(StageError::data(path.display(), "is not packed with gzip, which its extension .gz says")),
+        Err(e) => Err(StageError::data(path.display(), format!("cannot be read: {e}"))),
+    }
+}
+
+/// Opens a table of at most `limit` bytes and reads its header. Without a separator, it is a tab if the header has one, else
+/// a comma.
+///
+/// # Errors
+/// When it cannot be read or is not text.
+pub fn open(path: &Path, source: impl Read + 'static, separator: Option<u8>, limit: u64) -> Result<Table, StageError> {
+    let mut source = BufReader::with_capacity(CHUNK, source);
+    let start = source.fill_buf().map_err(|e| StageError::data(path.display(), format!("cannot be read: {e}")))?;
+    if let Some(other) = not_text(start) {
+        return Err(StageError::data(path.display(), format!("is {other}, expected text")));
+    }
+    let header = start.split(|b| *b == b'\n').next().unwrap_or_default();
+    let separator = separator.unwrap_or(if header.contains(&b'\t') { b'\t' } else { b',' });
+    // Lines end with `\n` alone here: a `\r` before it is trimmed off with the spaces, and lines are counted right.
+    let mut reader = ReaderBuilder::new()
+        .delimiter(separator)
+        .terminator(Terminator::Any(b'\n'))
+        .has_headers(false)
+        .flexible(true)
+        .buffer_capacity(CHUNK)
+        .from_reader(Bounded { source: Box::new(source), of_row: ROW_LIMIT, of_file: limit, ended: false });
+    let mut record = ByteRecord::new();
+    if !next(&mut reader, &mut record).map_err(|what| StageError::data(path.display(), what))? {
+        return Err(StageError::data(path.display(), "has no header, expected the names of its columns"));
+    }
+    let columns = record.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect();
+    Ok(Table { path: path.to_owned(), columns, rows: Rows::Text(reader) })
+}
+
+/// Reads all rows.
+///
+/// # Errors
+/// When a row is not as the header says, a number is none, or `each` refuses.
+pub fn read(
+    mut reader: csv::Reader<Bounded>,
+    columns: &[String],
+    wanted: &Wanted,
+    job: &Job,
+    mut row: Row,
+    mut each: impl FnMut(&Row) -> Result<(), StageError>,
+) -> Result<(), StageError> {
+    let mut record = ByteRecord::new();
+    for round in 1u64.. {
+        let place = |line: u64| format!("{}, line {line}", row.path.display());
+        match next(&mut reader, &mut record) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(what) => return Err(StageError::data(place(reader.position().line()), what)),
+        }
+        let line = start_line(&reader, &record);
+        if record.len() != columns.len() {
+            let s = if record.len() == 1 { "" } else { "s" };
+            let what = format!("has {} field{s}, expected {} as in the header", record.len(), columns.len());
+            return Err(StageError::data(place(line), what));
+        }
+        row.begin(line);
+        wanted.texts.iter().for_each(|at| row.texts.push_field(record.get(*at).unwrap_or_default()));
+        for at in &wanted.numbers {
+            let number = value(record.get(*at).unwrap_or_default());
+            row.numbers.push(number.map_err(|what| wanted.no_number(&row, &columns[*at], what))?);
+        }
+        each(&row)?;
+        if round % 4096 == 0 {
+            job.check_cancelled()?;
         }
     }
-
-    /// Reads the header.
-    ///
-    /// # Errors
-    /// When it cannot be read or is not text.
-    pub fn new(path: &Path, source: impl Read + 'static, separator: Separator) -> Result<Self, StageError> {
-        Self::limited(path, source, separator, u64::MAX)
-    }
-
-    fn limited(
-        path: &Path,
-        source: impl Read + 'static,
-        separator: Separator,
-        of_file: u64,
-    ) -> Result<Self, StageError> {
-        let mut source = BufReader::with_capacity(CHUNK, source);
-        let start = source.fill_buf().map_err(|e| StageError::data(path.display(), format!("cannot be read: {e}")))?;
-        if let Some(other) = not_text(start) {
-            return Err(StageError::data(path.display(), format!("is {other}, expected text")));
-        }
-        let header = start.split(|b| *b == b'\n').next().unwrap_or_default();
-        let separator = match separator {
-            Separator::Is(byte) => byte,
-            Separator::TabOrComma if header.contains(&b'\t') => b'\t',
-            Separator::TabOrComma => b',',
-        };
-        // Lines end with `\n` alone here: a `\r` before it is trimmed off with the spaces, and lines are counted right.
-        let mut reader = ReaderBuilder::new()
-            .delimiter(separator)
-            .terminator(Terminator::Any(b'\n'))
-            .has_headers(false)
-            .flexible(true)
-            .buffer_capacity(CHUNK)
-            .from_reader(Bounded { source: Box::new(source), of_row: ROW_LIMIT, of_file, ended: false });
-        let mut record = ByteRecord::new();
-        if !next(&mut reader, &mut record).map_err(|what| StageError::data(path.display(), what))? {
-            return Err(StageError::data(path.display(), "has no header, expected the names of its columns"));
-        }
-        let columns = record.iter().map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect();
-        Ok(Self { path: path.to_owned(), reader, columns })
-    }
-
-    /// Returns where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the names in the header.
-    pub fn columns(&self) -> &[String] {
-        &self.columns
-    }
-
-    /// Reads all rows.
-    ///
-    /// # Errors
-    /// When a row is not as the header says, a number is none, or `each` refuses.
-    pub fn read(
-        self,
-        wanted: &Wanted,
-        job: &Job,
-        mut each: impl FnMut(&Row) -> Result<(), StageError>,
-    ) -> Result<(), StageError> {
-        let Self { path, mut reader, columns } = self;
-        let (mut record, mut texts, mut numbers) = (ByteRecord::new(), ByteRecord::new(), Vec::new());
-        for round in 1u64.. {
-            let place = |line: u64| format!("{}, line {line}", path.display());
-            match next(&mut reader, &mut record) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(what) => return Err(StageError::data(place(reader.position().line()), what)),
-            }
-            let line = start_line(&reader, &record);
-            if record.len() != columns.len() {
-                let s = if record.len() == 1 { "" } else { "s" };
-                let what = format!("has {} field{s}, expected {} as in the header", record.len(), columns.len());
-                return Err(StageError::data(place(line), what));
-            }
-            texts.clear();
-            wanted.texts.iter().for_each(|at| texts.push_field(record.get(*at).unwrap_or_default()));
-            numbers.clear();
-            for at in &wanted.numbers {
-                let field = record.get(*at).unwrap_or_default();
-                numbers.push(value(field).map_err(|what| {
-                    let row = Row::new(&path, ("line", line), &texts, &[]);
-                    row.error(columns.get(*at).map_or("", String::as_str), what, wanted.hint.map(str::to_owned))
-                })?);
-            }
-            each(&Row::new(&path, ("line", line), &texts, &numbers))?;
-            if round % 4096 == 0 {
-                job.check_cancelled()?;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Reads the next row that is not blank; false at the end.

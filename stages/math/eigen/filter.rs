@@ -19,7 +19,7 @@ const STEPS: usize = 120;
 /// Products that an estimate of the density takes.
 pub(super) const PRODUCTS: usize = STEPS * WIDTH;
 /// How far p rises at the outermost eigenvalue: rounding errors are this much larger there than at the edge.
-const RISE: f64 = 1e5;
+pub(super) const RISE: f64 = 1e5;
 /// How far inwards of its estimated place an edge is put, relative to its distance from the outermost eigenvalue.
 const INWARDS: f64 = 0.02;
 /// Steps of the power method for the bound of all eigenvalues.
@@ -81,21 +81,19 @@ impl Density {
 
     /// Returns a place that about `count` eigenvalues of sA lie above, and the place of the outermost.
     fn edge(&self, sign: f64, count: f64) -> (f64, f64) {
-        let nodes: Box<dyn Iterator<Item = (f64, f64)>> = if sign > 0.0 {
-            Box::new(self.nodes.iter().rev().copied())
-        } else {
-            Box::new(self.nodes.iter().map(|(place, weight)| (-place, *weight)))
-        };
-        let (mut sum, mut outermost, mut last) = (0.0, None, 0.0);
+        let mut nodes: Vec<_> = self.nodes.iter().map(|(place, weight)| (sign * place, *weight)).collect();
+        if sign > 0.0 {
+            nodes.reverse();
+        }
+        let outermost = nodes.first().map_or(0.0, |(place, _)| *place);
+        let (mut sum, mut last) = (0.0, outermost);
         for (place, weight) in nodes {
-            outermost.get_or_insert(place);
             last = place;
             if sum + weight / 2.0 >= count {
                 break;
             }
             sum += weight;
         }
-        let outermost = outermost.unwrap_or(last);
         // A little inwards: a repeated eigenvalue must not stand on the edge itself.
         (last - INWARDS * (outermost - last), outermost)
     }
@@ -103,11 +101,6 @@ impl Density {
     /// Returns the filter that leaves about `count` eigenvalues of sA beyond its edge.
     pub fn filter(&self, sign: f64, count: f64) -> Filter {
         let (edge, outermost) = self.edge(sign, count);
-        self.filter_from(sign, edge, outermost)
-    }
-
-    /// Returns the filter with an edge of sA, and its outermost eigenvalue.
-    pub fn filter_from(&self, sign: f64, edge: f64, outermost: f64) -> Filter {
         self.filter_rising(sign, edge, outermost, RISE)
     }
 

@@ -17,9 +17,9 @@ use faer::MatRef;
 
 use super::super::random::Stream;
 use super::dense::{in_pieces, symmetric};
-use super::filter::{Density, Filter};
+use super::filter::{Density, Filter, RISE};
 use super::panel::{Operator, WIDTH, inner, norms, rotate, subtract};
-use super::{CLUSTER, EigenError, End, Watch};
+use super::{CLUSTER, EigenError, End, Watch, distance};
 
 /// The probability that a pair was missed, which a certificate has to stay below.
 const DOUBT: f64 = 1e-12;
@@ -43,8 +43,10 @@ const RANK: f64 = 1e-11;
 /// Pairs beyond the cut that may complete a repeated eigenvalue, beside as many as are wanted.
 const SPARE: usize = 64;
 
-/// What to find.
+/// What to find, of which matrix.
 pub(super) struct Task<'a> {
+    pub operator: &'a Operator<'a>,
+    pub density: &'a Density,
     /// Which end.
     pub end: End,
     /// Pairs wanted, those that are known among them.
@@ -57,6 +59,7 @@ pub(super) struct Task<'a> {
     pub columns: usize,
     /// The most products with the operator.
     pub products: usize,
+    pub watch: &'a dyn Watch,
 }
 
 /// What was found, from the very end inwards, without what was known.
@@ -69,24 +72,8 @@ pub(super) struct Found {
     pub columns: usize,
 }
 
-/// Finds the wanted pairs, and all others whose eigenvalue is that of the last.
-///
-/// # Errors
-/// No convergence, cancellation, or too little room for the basis.
-pub(super) fn find(
-    operator: &Operator,
-    density: &Density,
-    task: &Task,
-    watch: &dyn Watch,
-) -> Result<Found, EigenError> {
-    Search::new(operator, density, task, watch).run()
-}
-
 struct Search<'a> {
-    operator: &'a Operator<'a>,
-    density: &'a Density,
-    task: &'a Task<'a>,
-    watch: &'a dyn Watch,
+    task: Task<'a>,
     n: usize,
     /// Known and locked vectors, then the basis of the round.
     q: Vec<f64>,
@@ -117,45 +104,45 @@ struct Ritz {
     residual: Vec<f64>,
 }
 
-impl<'a> Search<'a> {
-    fn new(operator: &'a Operator<'a>, density: &'a Density, task: &'a Task<'a>, watch: &'a dyn Watch) -> Self {
-        let n = operator.n();
-        let filter = density.filter(task.end.sign(), beyond(task.wanted, 0));
-        let known = task.known.len() / n;
-        Self {
-            operator,
-            density,
-            task,
-            watch,
-            n,
-            q: task.known.to_vec(),
-            known,
-            locked: Vec::new(),
-            filter,
-            search: filter,
-            margin: 0,
-            t: Vec::new(),
-            round: 0,
-            steps: 0,
-            products: 0,
-            most_columns: 0,
-            seen: 0,
-        }
+/// Finds the wanted pairs, and all others whose eigenvalue is that of the last.
+///
+/// # Errors
+/// No convergence, cancellation, or too little room for the basis.
+pub(super) fn find(task: Task) -> Result<Found, EigenError> {
+    let (n, end) = (task.operator.n(), task.end);
+    let least = task.wanted + task.wanted / 4 + 16 * WIDTH;
+    if task.columns < least {
+        return Err(EigenError::Room { columns: task.columns, least, nodes: n });
     }
+    let filter = task.density.filter(end.sign(), beyond(task.wanted, 0));
+    let mut search = Search {
+        n,
+        q: task.known.to_vec(),
+        known: task.known.len() / n,
+        task,
+        locked: Vec::new(),
+        filter,
+        search: filter,
+        margin: 0,
+        t: Vec::new(),
+        round: 0,
+        steps: 0,
+        products: 0,
+        most_columns: 0,
+        seen: 0,
+    };
+    while !search.round()? {}
+    // Those beyond the cut that were locked to certify it go, unless they repeat its eigenvalue.
+    let Search { task, mut q, known, locked, products, most_columns, .. } = search;
+    let wanted = task.wanted - known;
+    let cut = locked[wanted - 1];
+    let kept = locked.iter().position(|value| *value < cut - CLUSTER).unwrap_or(locked.len()).max(wanted);
+    q.truncate((known + kept) * n);
+    let values = locked[..kept].iter().map(|value| value * end.sign()).collect();
+    Ok(Found { values, vectors: q.split_off(known * n), products, columns: most_columns })
+}
 
-    fn run(mut self) -> Result<Found, EigenError> {
-        self.check_room()?;
-        while !self.round()? {}
-        // Those beyond the cut that were locked to certify it go, unless they repeat its eigenvalue.
-        let wanted = self.task.wanted - self.known;
-        let cut = self.locked[wanted - 1];
-        let kept = self.locked.iter().position(|value| *value < cut - CLUSTER).unwrap_or(self.locked.len());
-        let kept = kept.max(wanted);
-        let vectors = self.q[self.known * self.n..(self.known + kept) * self.n].to_vec();
-        let values = self.locked[..kept].iter().map(|value| value * self.task.end.sign()).collect();
-        Ok(Found { values, vectors, products: self.products, columns: self.most_columns })
-    }
-
+impl Search<'_> {
     /// Columns that are taken before the basis of a round begins.
     fn fixed(&self) -> usize {
         self.known + self.locked.len()
@@ -163,14 +150,6 @@ impl<'a> Search<'a> {
 
     fn missing(&self) -> usize {
         self.task.wanted.saturating_sub(self.fixed())
-    }
-
-    fn check_room(&self) -> Result<(), EigenError> {
-        let least = self.task.wanted + self.task.wanted / 4 + 16 * WIDTH;
-        if self.task.columns < least {
-            return Err(EigenError::Room { columns: self.task.columns, least, nodes: self.n });
-        }
-        Ok(())
     }
 
     /// One round from a random block. Returns whether all is found and certified.
@@ -186,7 +165,7 @@ impl<'a> Search<'a> {
         let mut look = if missing == 0 { 0 } else { (missing + missing / 5).max(missing + 2 * WIDTH) };
         let (mut steps, mut restarted) = (0, false);
         loop {
-            if self.watch.cancelled() {
+            if self.task.watch.cancelled() {
                 return Err(EigenError::Cancelled);
             }
             if self.products >= self.task.products || self.round > 1000 {
@@ -206,7 +185,7 @@ impl<'a> Search<'a> {
             let ritz = self.ritz(&r)?;
             let converged = ritz.residual.iter().take_while(|r| **r <= self.task.tolerance / 2.0).count();
             self.seen = (self.fixed() + converged).min(self.task.wanted);
-            self.watch.converged(self.task.end, self.seen, self.task.wanted);
+            self.task.watch.converged(self.task.end, self.seen, self.task.wanted);
             if missing == 0 {
                 match self.verdict(&ritz, steps, converged) {
                     Verdict::Certain if !restarted => return Ok(true),
@@ -254,9 +233,10 @@ impl<'a> Search<'a> {
             let at = |i: usize| self.filter.inverse(ritz.theta[i]);
             let (outermost, last) = (at(0), at(risen - 1));
             let spacing = (at(risen / 2) - last) / share(risen - risen / 2);
-            self.density.filter_from(sign, last - spacing * (beyond(missing, 0) - share(risen)), outermost)
+            let edge = last - spacing * (beyond(missing, 0) - share(risen));
+            self.task.density.filter_rising(sign, edge, outermost, RISE)
         } else {
-            self.density.filter(sign, beyond(self.task.wanted, self.margin))
+            self.task.density.filter(sign, beyond(self.task.wanted, self.margin))
         };
         true
     }
@@ -267,7 +247,7 @@ impl<'a> Search<'a> {
         let cut = self.locked[self.task.wanted - self.known - 1];
         let last = self.locked.last().copied().unwrap_or(cut);
         if cut - last > 1e3 * CLUSTER {
-            self.density.filter_rising(self.task.end.sign(), last, cut, CERTAIN)
+            self.task.density.filter_rising(self.task.end.sign(), last, cut, CERTAIN)
         } else {
             self.search
         }
@@ -290,16 +270,16 @@ impl<'a> Search<'a> {
         self.steps += 1;
         self.products += WIDTH * self.filter.degree;
         let length = count * WIDTH + WIDTH * WIDTH + n * WIDTH;
-        let (c, r) = match self.watch.recall(self.task.end, self.steps).filter(|record| record.len() == length) {
+        let (c, r) = match self.task.watch.recall(self.task.end, self.steps).filter(|record| record.len() == length) {
             Some(mut record) => {
                 *x = record.split_off(count * WIDTH + WIDTH * WIDTH);
                 let r = record.split_off(count * WIDTH);
                 (record, r)
             }
             None => {
-                self.filter.apply(self.operator, x);
+                self.filter.apply(self.task.operator, x);
                 let (c, r) = self.orthonormalise(x);
-                self.watch.record(self.task.end, self.steps, &[&c, &r, x]);
+                self.task.watch.record(self.task.end, self.steps, &[&c, &r, x]);
                 (c, r)
             }
         };
@@ -428,7 +408,7 @@ impl<'a> Search<'a> {
 
     /// Locks the leading Ritz pairs, with values and residuals from A itself.
     fn lock(&mut self, ritz: &Ritz, count: usize) -> Result<(), EigenError> {
-        let (n, m, fixed) = (self.n, self.t.len(), self.fixed());
+        let (n, fixed) = (self.n, self.fixed());
         if fixed + count > self.task.columns - 5 * WIDTH {
             let columns = self.task.columns;
             return Err(EigenError::Room { columns, least: columns + columns / 4, nodes: n });
@@ -437,21 +417,27 @@ impl<'a> Search<'a> {
             let value = self.locked.last().copied().unwrap_or_default() * self.task.end.sign();
             return Err(EigenError::Repeated { end: self.task.end, value, wanted: self.task.wanted });
         }
-        let y = MatRef::from_column_major_slice(&ritz.y[..count * m], m, count);
-        let vectors = rotate(&self.q[fixed * n..(fixed + m) * n], y, n);
-        self.q.truncate(fixed * n);
-        let products = self.operator.product(&vectors);
+        let vectors = self.take(ritz, count);
+        let products = self.task.operator.product(&vectors);
         self.products += count;
         for (u, product) in vectors.chunks_exact(n).zip(products.chunks_exact(n)) {
             let value: f64 = u.iter().zip(product).map(|(u, p)| u * p).sum();
-            let residual = u.iter().zip(product).map(|(u, p)| (p - value * u).powi(2)).sum::<f64>().sqrt();
-            if residual <= self.task.tolerance {
+            if distance(product, value, u) <= self.task.tolerance {
                 self.q.extend_from_slice(u);
                 self.locked.push(value * self.task.end.sign());
             }
         }
         self.sort();
         Ok(())
+    }
+
+    /// Replaces the basis by nothing, and returns its leading Ritz vectors.
+    fn take(&mut self, ritz: &Ritz, count: usize) -> Vec<f64> {
+        let (m, start) = (self.t.len(), self.fixed() * self.n);
+        let y = MatRef::from_column_major_slice(&ritz.y[..count * m], m, count);
+        let vectors = rotate(&self.q[start..], y, self.n);
+        self.q.truncate(start);
+        vectors
     }
 
     /// Sorts locked pairs from the end inwards.
@@ -470,12 +456,9 @@ impl<'a> Search<'a> {
 
     /// Replaces a full basis by its best Ritz vectors.
     fn restart(&mut self, ritz: &Ritz, missing: usize) {
-        let (n, m, fixed) = (self.n, self.t.len(), self.fixed());
-        let room = self.task.columns - fixed;
-        let keep = (missing + missing / 8 + WIDTH).min(room.saturating_sub(4 * WIDTH)).min(m);
-        let y = MatRef::from_column_major_slice(&ritz.y[..keep * m], m, keep);
-        let vectors = rotate(&self.q[fixed * n..], y, n);
-        self.q.truncate(fixed * n);
+        let room = self.task.columns - self.fixed();
+        let keep = (missing + missing / 8 + WIDTH).min(room.saturating_sub(4 * WIDTH)).min(self.t.len());
+        let vectors = self.take(ritz, keep);
         self.q.extend_from_slice(&vectors);
         self.t = (0..keep).map(|j| (0..=j).map(|i| if i == j { ritz.theta[j] } else { 0.0 }).collect()).collect();
     }

@@ -343,13 +343,9 @@ impl Work<'_> {
                 return Ok(lanczos::Found::default());
             }
             let columns = vectors.saturating_sub(wanted + 4 * WIDTH).min(rows);
+            let (operator, density, watch) = (&operator, &density, self.watch);
             let (tolerance, products) = (request.tolerance, request.products);
-            lanczos::find(
-                &operator,
-                &density,
-                &lanczos::Task { end, wanted, known, tolerance, columns, products },
-                self.watch,
-            )
+            lanczos::find(lanczos::Task { operator, density, end, wanted, known, tolerance, columns, products, watch })
         };
         let known = unit.unwrap_or_default();
         let (top, bottom) = rayon::join(|| find(End::Low, low, known), || find(End::High, high, &[]));

@@ -11,7 +11,7 @@ use faer::{Accum, MatMut, MatRef, Par};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::super::csr::Csr;
+use super::super::csr::{Csr, pieces};
 
 /// Vectors of a panel: two cache lines per row.
 pub(super) const WIDTH: usize = 16;
@@ -29,18 +29,7 @@ pub(super) struct Operator<'a> {
 
 impl<'a> Operator<'a> {
     pub fn new(matrix: &'a Csr) -> Self {
-        let (mut tasks, mut first, mut work) = (Vec::new(), 0, 0);
-        for i in 0..matrix.n() {
-            work += matrix.range(i).len() + 4;
-            if work >= TASK {
-                tasks.push(first..i + 1);
-                (first, work) = (i + 1, 0);
-            }
-        }
-        if first < matrix.n() {
-            tasks.push(first..matrix.n());
-        }
-        Self { matrix, tasks }
+        Self { matrix, tasks: matrix.tasks(4, TASK) }
     }
 
     pub fn n(&self) -> usize {
@@ -49,15 +38,10 @@ impl<'a> Operator<'a> {
 
     /// out ← α·A·x + β·x + γ·out, for panels.
     pub fn step(&self, x: &[f64], out: &mut [f64], scales: [f64; 3]) {
-        let mut pieces = Vec::with_capacity(self.tasks.len());
-        let mut rest = out;
-        for rows in &self.tasks {
-            let (piece, after) = rest.split_at_mut(rows.len() * WIDTH);
-            pieces.push(Rows { matrix: self.matrix, first: rows.start, x, out: piece, scales });
-            rest = after;
-        }
         let arch = Arch::new();
-        pieces.into_par_iter().for_each(|piece| arch.dispatch(piece));
+        pieces(&self.tasks, out, WIDTH).into_par_iter().zip(&self.tasks).for_each(|(out, rows)| {
+            arch.dispatch(RowRange { matrix: self.matrix, first: rows.start, x, out, scales });
+        });
     }
 
     /// Returns A·X for vectors by columns.
@@ -74,7 +58,7 @@ impl<'a> Operator<'a> {
 }
 
 /// A range of rows of a product, compiled for the widest registers there are.
-struct Rows<'a> {
+struct RowRange<'a> {
     matrix: &'a Csr,
     first: usize,
     x: &'a [f64],
@@ -82,7 +66,7 @@ struct Rows<'a> {
     scales: [f64; 3],
 }
 
-impl WithSimd for Rows<'_> {
+impl WithSimd for RowRange<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -164,18 +148,8 @@ fn add_product(out: MatMut<'_, f64>, how: Accum, q: &[f64], y: MatRef<'_, f64>, 
     let n = out.nrows();
     let q = MatRef::from_column_major_slice(q, n, y.nrows());
     let rows = n.div_ceil(8).clamp(LEAST_ROWS, MOST_ROWS);
-    let mut pieces = Vec::new();
-    let (mut rest, mut first) = (out, 0);
-    while rest.nrows() > 0 {
-        let (piece, after) = rest.split_at_row_mut(rows.min(n - first));
-        pieces.push((first, piece));
-        first += rows;
-        rest = after;
-    }
-    pieces.into_par_iter().for_each(|(first, piece)| {
-        let q = q.subrows(first, piece.nrows());
-        matmul(piece, how, q, y, scale, Par::Seq);
-    });
+    let pieces = out.par_row_chunks_mut(rows).zip(q.par_row_chunks(rows));
+    pieces.for_each(|(out, q)| matmul(out, how, q, y, scale, Par::Seq));
 }
 
 /// ‖x‖₂ of every vector.

@@ -1,17 +1,17 @@
 //! Sums of weighted rows: what a sparse matrix does to a dense one.
 //!
-//! A [`Rows`] lists for every row of the result which rows of a dense matrix it takes; the weights stand apart, because a
-//! pass uses weights of its own (after dropout). Rows of the dense matrices are [padded](super::padded).
+//! A [`RowPattern`] lists for every row of the result which rows of a dense matrix it takes; the weights stand apart, because a
+//! pass uses weights of its own (after dropout). RowPattern of the dense matrices are [padded](super::padded).
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Simd;
 
 use super::simd::{ByRegisters, Vector, by_registers};
 
 /// Which rows of a dense matrix make a row of the result.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct RowPattern<'a> {
     /// Where the entries of a row start; one more than rows.
     pub starts: &'a [usize],
     /// The row that an entry takes.
@@ -20,7 +20,7 @@ pub struct Rows<'a> {
     pub places: Option<&'a [usize]>,
 }
 
-impl Rows<'_> {
+impl RowPattern<'_> {
     /// Row r of out p ← Σ over its entries e of weight p of e · row of x that e takes, for `rows` and all `P` lists of weights
     /// in one pass over x. `width`: values of a row, padded.
     pub fn sums<T: Vector, const P: usize>(
@@ -31,18 +31,18 @@ impl Rows<'_> {
         width: usize,
         outs: [&mut [T]; P],
     ) {
-        Arch::new().dispatch(Sums { pattern: *self, rows, weights, x, width, outs });
+        by_registers(Sums { pattern: *self, weights, x, width, outs }, rows, width);
     }
 
     /// Row r of out ← Σ over sources (weights, x) and its entries e of weight of e · row of x that e takes, for `rows`.
     pub fn sum_of<T: Vector>(&self, rows: Range<usize>, sources: &[(&[T], &[T])], width: usize, out: &mut [T]) {
-        Arch::new().dispatch(SumOf { pattern: *self, rows, sources, width, out });
+        by_registers(SumOf { pattern: *self, sources, width, out }, rows, width);
     }
 
     /// The row of out that e takes += weight of e · row r of x, over the entries e of `rows` in order: the transposed product,
-    /// which reads every row of x once. Faster than [`Rows::sum_of`] where x is larger than the caches and out is not.
+    /// which reads every row of x once. Faster than [`RowPattern::sum_of`] where x is larger than the caches and out is not.
     pub fn scatter<T: Vector>(&self, rows: Range<usize>, weights: &[T], x: &[T], width: usize, out: &mut [T]) {
-        Arch::new().dispatch(Scatter { pattern: *self, rows, weights, x, width, out });
+        by_registers(Scatter { pattern: *self, weights, x, width, out }, rows, width);
     }
 
     #[inline(always)]
@@ -57,26 +57,16 @@ impl Rows<'_> {
 }
 
 struct Sums<'a, T, const P: usize> {
-    pattern: Rows<'a>,
-    rows: Range<usize>,
+    pattern: RowPattern<'a>,
     weights: [&'a [T]; P],
     x: &'a [T],
     width: usize,
     outs: [&'a mut [T]; P],
 }
 
-impl<T: Vector, const P: usize> WithSimd for Sums<'_, T, P> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        let registers = T::cut::<S>(&self.x[..self.width.min(self.x.len())]).len();
-        let rows = self.rows.clone();
-        by_registers(&mut self, simd, rows, registers);
-    }
-}
-
 impl<T: Vector, const P: usize> ByRegisters for Sums<'_, T, P> {
+    type Value = T;
+
     #[inline(always)]
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
         let mut sums = [[T::splat(simd, T::default()); N]; P];
@@ -98,25 +88,15 @@ impl<T: Vector, const P: usize> ByRegisters for Sums<'_, T, P> {
 }
 
 struct SumOf<'a, T> {
-    pattern: Rows<'a>,
-    rows: Range<usize>,
+    pattern: RowPattern<'a>,
     sources: &'a [(&'a [T], &'a [T])],
     width: usize,
     out: &'a mut [T],
 }
 
-impl<T: Vector> WithSimd for SumOf<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        let registers = T::cut::<S>(&self.out[..self.width.min(self.out.len())]).len();
-        let rows = self.rows.clone();
-        by_registers(&mut self, simd, rows, registers);
-    }
-}
-
 impl<T: Vector> ByRegisters for SumOf<'_, T> {
+    type Value = T;
+
     #[inline(always)]
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
         let mut sums = [T::splat(simd, T::default()); N];
@@ -135,26 +115,16 @@ impl<T: Vector> ByRegisters for SumOf<'_, T> {
 }
 
 struct Scatter<'a, T> {
-    pattern: Rows<'a>,
-    rows: Range<usize>,
+    pattern: RowPattern<'a>,
     weights: &'a [T],
     x: &'a [T],
     width: usize,
     out: &'a mut [T],
 }
 
-impl<T: Vector> WithSimd for Scatter<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        let registers = T::cut::<S>(&self.out[..self.width.min(self.out.len())]).len();
-        let rows = self.rows.clone();
-        by_registers(&mut self, simd, rows, registers);
-    }
-}
-
 impl<T: Vector> ByRegisters for Scatter<'_, T> {
+    type Value = T;
+
     #[inline(always)]
     fn part<S: Simd, const N: usize>(&mut self, simd: S, _: usize, row: usize, first: usize) {
         let mut x = [T::splat(simd, T::default()); N];
@@ -173,7 +143,7 @@ impl<T: Vector> ByRegisters for Scatter<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::math::kernels::{pad_rows, padded};
+    use crate::math::kernels::{padded, with_padding};
     use crate::math::random::Stream;
     use crate::math::sparse_product::TwoSided;
     use crate::math::testing::random;
@@ -183,14 +153,8 @@ mod tests {
         (0..count).map(|_| T::narrow(stream.symmetric(1.0))).collect()
     }
 
-    fn wide<T: Vector>(rows: &[T], columns: usize) -> Vec<T> {
-        let mut out = vec![T::default(); rows.len() / columns * padded(columns)];
-        pad_rows(rows, columns, &mut out);
-        out
-    }
-
     /// Σ over the entries of some rows, in their order, by plain loops in double precision.
-    fn plain<T: Vector>(of: &Rows, rows: Range<usize>, sources: &[(&[T], &[T])], width: usize) -> Vec<f64> {
+    fn plain<T: Vector>(of: &RowPattern, rows: Range<usize>, sources: &[(&[T], &[T])], width: usize) -> Vec<f64> {
         let mut out = vec![0.0; rows.len() * width];
         for (out, row) in out.chunks_exact_mut(width).zip(rows) {
             for (weights, x) in sources {
@@ -211,7 +175,7 @@ mod tests {
         for columns in [1, 5, 7, 16, 17, 40, 64, 70] {
             let width = padded(columns);
             let weights: [Vec<T>; 3] = [1, 2, 3].map(|seed| numbers(matrix.values.len(), seed));
-            let w = wide(&numbers::<T>(k * columns, 4), columns);
+            let w = with_padding(&numbers::<T>(k * columns, 4), columns);
             let near = |ours: &[T], theirs: &[f64]| {
                 assert!(ours.iter().zip(theirs).all(|(a, b)| (a.widen() - b).abs() < tolerance), "{columns} columns");
             };
@@ -226,7 +190,7 @@ mod tests {
                 assert!(alone == *out, "other passes change no byte");
             }
             let (rows, of) = (2..k, two.by_columns());
-            let g = [5, 6].map(|seed| wide(&numbers::<T>(m * columns, seed), columns));
+            let g = [5, 6].map(|seed| with_padding(&numbers::<T>(m * columns, seed), columns));
             let sources = [(&weights[0][..], &g[0][..]), (&weights[1][..], &g[1][..])];
             let mut out = vec![T::narrow(f64::NAN); rows.len() * width];
             of.sum_of(rows.clone(), &sources, width, &mut out);

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Simd;
 use rayon::prelude::*;
 
 use super::simd::{ByRegisters, Vector, by_registers};
-use crate::math::csr::Csr;
+use crate::math::csr::{Csr, pieces};
 use crate::math::real::Real;
 
 /// Entries and rows of the matrix that make a task.
@@ -47,14 +47,7 @@ impl Hops {
     /// Prepares a matrix.
     pub fn new(matrix: Csr) -> Self {
         let single = matrix.values.iter().map(|v| f32::narrow(*v)).collect();
-        let (mut tasks, mut first, mut work) = (Vec::new(), 0, 0);
-        for i in 0..matrix.n() {
-            work += matrix.range(i).len() + 1;
-            if work >= TASK || i + 1 == matrix.n() {
-                tasks.push(first..i + 1);
-                (first, work) = (i + 1, 0);
-            }
-        }
+        let tasks = matrix.tasks(1, TASK);
         Self { matrix, single, tasks }
     }
 
@@ -75,89 +68,51 @@ impl Hops {
 
     /// out ← S·Z; rows hold `width` values, padded.
     pub fn product<T: Vector>(&self, z: &[T], width: usize, out: &mut [T]) {
-        let arch = Arch::new();
-        self.pieces(out, width).into_par_iter().zip(&self.tasks).for_each(|(hop, rows)| {
-            let step = Some((T::narrow(1.0), T::default()));
-            arch.dispatch(Piece { of: self, rows: rows.clone(), step, from: z, width, hop, sum: None, dots: None });
+        let step = Some((T::narrow(1.0), T::default()));
+        pieces(&self.tasks, out, width).into_par_iter().zip(&self.tasks).for_each(|(hop, rows)| {
+            by_registers(Piece { of: self, step, from: z, width, hop, sum: None, dots: None }, rows.clone(), width);
         });
     }
 
-    /// Returns Σ_k c_k p_k(S)·Z. `coefficients` has a row of `width` values for every degree, and `z` for every row of S.
-    pub fn polynomial<T: Vector>(&self, basis: Basis, coefficients: &[T], z: &[T], width: usize) -> Vec<T> {
-        self.hops(basis, coefficients, z, width, None)
-    }
-
-    /// As [`Hops::polynomial`], and returns beside it the inner products of the columns of p_k(S)·Z with those of
-    /// `against`: a row of `width` values for every degree.
-    pub fn polynomial_against<T: Vector>(
+    /// Returns Σ_k c_k p_k(S)·Z, and the inner products of the columns of p_k(S)·Z with those of `against`, if it is given: a
+    /// row of `width` values for every degree. `coefficients` has such a row too, and `z` one for every row of S.
+    pub fn polynomial<T: Vector>(
         &self,
         basis: Basis,
         coefficients: &[T],
         z: &[T],
-        against: &[T],
+        against: Option<&[T]>,
         width: usize,
     ) -> (Vec<T>, Vec<f64>) {
-        let mut dots = vec![0.0; coefficients.len()];
-        let sum = self.hops(basis, coefficients, z, width, Some((against, &mut dots)));
-        (sum, dots)
-    }
-
-    fn hops<T: Vector>(
-        &self,
-        basis: Basis,
-        coefficients: &[T],
-        z: &[T],
-        width: usize,
-        mut against: Option<(&[T], &mut [f64])>,
-    ) -> Vec<T> {
-        let mut sum = vec![T::default(); z.len()];
+        let (mut sum, mut dots) = (vec![T::default(); z.len()], Vec::new());
         // The hop before becomes the one after: an entry is read before it is overwritten.
         let (mut now, mut other) = (z.to_vec(), vec![T::default(); z.len()]);
-        let mut partial = vec![T::default(); if against.is_some() { self.tasks.len() * width } else { 0 }];
-        let arch = Arch::new();
+        let mut partial = vec![T::default(); self.tasks.len() * width];
         for (k, c) in coefficients.chunks_exact(width.max(1)).enumerate() {
             let (from, hop, step) = match k {
                 0 => (&[][..], &mut now, None),
                 _ => (&now[..], &mut other, Some(basis.step(k))),
             };
             let step = step.map(|(a, b)| (T::narrow(a), T::narrow(b)));
-            let columns = against.as_ref().map(|(columns, _)| *columns);
-            let mut dots = partial.chunks_exact_mut(width.max(1));
-            let pieces: Vec<_> = self
-                .pieces(hop, width)
-                .into_iter()
-                .zip(self.pieces(&mut sum, width))
-                .zip(&self.tasks)
-                .map(|((hop, sum), rows)| {
-                    let dots = columns
-                        .map(|columns| &columns[rows.start * width..rows.end * width])
-                        .and_then(|columns| dots.next().map(|dots| (columns, dots)));
-                    Piece { of: self, rows: rows.clone(), step, from, width, hop, sum: Some((c, sum)), dots }
-                })
-                .collect();
-            pieces.into_par_iter().for_each(|piece| arch.dispatch(piece));
+            partial.fill(T::default());
+            let hops = pieces(&self.tasks, hop, width).into_par_iter().zip(pieces(&self.tasks, &mut sum, width));
+            hops.zip(partial.par_chunks_mut(width).zip(&self.tasks)).for_each(|((hop, sum), (dots, rows))| {
+                let dots = against.map(|against| (&against[rows.start * width..rows.end * width], dots));
+                let piece = Piece { of: self, step, from, width, hop, sum: Some((c, sum)), dots };
+                by_registers(piece, rows.clone(), width);
+            });
             if k > 0 {
                 std::mem::swap(&mut now, &mut other);
             }
-            if let Some((_, dots)) = &mut against {
-                let dots = &mut dots[k * width..(k + 1) * width];
-                for piece in partial.chunks_exact(width) {
-                    dots.iter_mut().zip(piece).for_each(|(dot, part)| *dot += part.widen());
+            if against.is_some() {
+                let mut of_degree = vec![0.0; width];
+                for part in partial.chunks_exact(width) {
+                    of_degree.iter_mut().zip(part).for_each(|(dot, part)| *dot += part.widen());
                 }
+                dots.extend(of_degree);
             }
         }
-        sum
-    }
-
-    /// Cuts rows of `width` values at the borders of the tasks.
-    fn pieces<'v, T>(&self, mut rows: &'v mut [T], width: usize) -> Vec<&'v mut [T]> {
-        let mut pieces = Vec::with_capacity(self.tasks.len());
-        for task in &self.tasks {
-            let (piece, rest) = rows.split_at_mut(task.len() * width);
-            pieces.push(piece);
-            rows = rest;
-        }
-        pieces
+        (sum, dots)
     }
 
     fn row<T: Vector>(&self, i: usize) -> (&[u32], &[T]) {
@@ -169,7 +124,6 @@ impl Hops {
 /// Some rows of a hop and of what it is used for.
 struct Piece<'a, T> {
     of: &'a Hops,
-    rows: Range<usize>,
     /// hop ← a·S·from + b·hop; none leaves the hop as it is.
     step: Option<(T, T)>,
     from: &'a [T],
@@ -177,25 +131,13 @@ struct Piece<'a, T> {
     hop: &'a mut [T],
     /// sum ← sum + coefficient ⊙ hop, for the rows of this piece.
     sum: Option<(&'a [T], &'a mut [T])>,
-    /// dots ← column sums of (these rows ⊙ hop).
+    /// dots ← dots + column sums of (these rows ⊙ hop).
     dots: Option<(&'a [T], &'a mut [T])>,
 }
 
-impl<T: Vector> WithSimd for Piece<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        if let Some((_, dots)) = &mut self.dots {
-            dots.fill(T::default());
-        }
-        let registers = T::cut::<S>(&self.hop[..self.width.min(self.hop.len())]).len();
-        let rows = self.rows.clone();
-        by_registers(&mut self, simd, rows, registers);
-    }
-}
-
 impl<T: Vector> ByRegisters for Piece<'_, T> {
+    type Value = T;
+
     #[inline(always)]
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize) {
         let (columns, values) = (first..first + N, i * self.width..(i + 1) * self.width);

@@ -10,4 +10,6 @@ pub mod simd;
 pub mod tall;
 pub mod units;
 
-pub use simd::{BLOCK, Vector, copy_strided, pad_rows, pad_transposed, padded, unpad_rows};
+pub use simd::{
+    BLOCK, Vector, copy_strided, pad_rows, pad_transposed, padded, unpad_rows, with_padding, without_padding,
+};

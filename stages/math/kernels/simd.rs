@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
-use pulp::Simd;
+use pulp::{Arch, Simd, WithSimd};
 
 use crate::math::real::Real;
 
@@ -34,6 +34,20 @@ pub fn pad_rows<T: Copy + Default>(rows: &[T], columns: usize, out: &mut [T]) {
     }
 }
 
+/// Returns rows of `columns` values as padded rows.
+pub fn with_padding<T: Copy + Default>(rows: &[T], columns: usize) -> Vec<T> {
+    let mut out = vec![T::default(); rows.len() / columns.max(1) * padded(columns)];
+    pad_rows(rows, columns, &mut out);
+    out
+}
+
+/// Returns the first `count` of padded rows as rows of `columns` values.
+pub fn without_padding<T: Copy + Default>(rows: &[T], columns: usize, count: usize) -> Vec<T> {
+    let mut out = vec![T::default(); count * columns];
+    unpad_rows(rows, columns, &mut out);
+    out
+}
+
 /// Returns the transpose of rows of `columns` values, with padded rows.
 pub fn pad_transposed<T: Copy + Default>(rows: &[T], columns: usize) -> Vec<T> {
     let wide = padded(rows.len() / columns.max(1));
@@ -51,52 +65,38 @@ pub fn unpad_rows<T: Copy>(rows: &[T], columns: usize, out: &mut [T]) {
         out.copy_from_slice(&rows[..out.len()]);
         return;
     }
-    copy_strided(rows, wide, out, columns, columns, out.len() / columns.max(1));
+    let count = out.len() / columns.max(1);
+    copy_strided((rows, wide), (out, columns), columns, count);
 }
 
-/// Copies the first `columns` values of `rows` rows; rows start every `from_stride` and every `to_stride` values.
+/// Copies the first `columns` values of `rows` rows, from and to values whose rows start that many values apart.
 ///
 /// A few values are copied as one block of fixed size, which takes an instruction or two: values beyond the end of a
 /// row are overwritten by the next row. Rows of `to` must therefore be copied in order, and lie within it.
 pub fn copy_strided<T: Copy>(
-    from: &[T],
-    from_stride: usize,
-    to: &mut [T],
-    to_stride: usize,
+    (from, from_stride): (&[T], usize),
+    (to, to_stride): (&mut [T], usize),
     columns: usize,
     rows: usize,
 ) {
-    match columns {
-        0 => {}
-        1..=8 if to_stride == columns => copy_blocks::<T, 8>(from, from_stride, to, to_stride, columns, rows),
-        9..=16 if to_stride == columns => copy_blocks::<T, 16>(from, from_stride, to, to_stride, columns, rows),
-        _ => copy_exact(from, from_stride, to, to_stride, columns, 0..rows),
-    }
-}
-
-fn copy_exact<T: Copy>(
-    from: &[T],
-    from_stride: usize,
-    to: &mut [T],
-    to_stride: usize,
-    columns: usize,
-    rows: Range<usize>,
-) {
-    for row in rows {
+    let whole = match columns {
+        0 => return,
+        1..=8 if to_stride == columns => copy_blocks::<T, 8>((from, from_stride), (to, to_stride), rows),
+        9..=16 if to_stride == columns => copy_blocks::<T, 16>((from, from_stride), (to, to_stride), rows),
+        _ => 0,
+    };
+    for row in whole..rows {
         let (f, t) = (row * from_stride, row * to_stride);
         to[t..t + columns].copy_from_slice(&from[f..f + columns]);
     }
 }
 
+/// Copies a block for every row that has room for one, and returns how many have: those at the end have none.
 fn copy_blocks<T: Copy, const N: usize>(
-    from: &[T],
-    from_stride: usize,
-    to: &mut [T],
-    to_stride: usize,
-    columns: usize,
+    (from, from_stride): (&[T], usize),
+    (to, to_stride): (&mut [T], usize),
     rows: usize,
-) {
-    // Rows at the end have no room for a whole block.
+) -> usize {
     let fits = |length: usize, stride: usize| length.checked_sub(N).map_or(0, |last| last / stride.max(1) + 1);
     let whole = rows.min(fits(from.len(), from_stride)).min(fits(to.len(), to_stride));
     for row in 0..whole {
@@ -105,7 +105,7 @@ fn copy_blocks<T: Copy, const N: usize>(
             *to = *from;
         }
     }
-    copy_exact(from, from_stride, to, to_stride, columns, whole..rows);
+    whole
 }
 
 /// A float type with its registers.
@@ -152,23 +152,41 @@ vector!(f64, f64s, splat_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s);
 /// Registers of a row that are summed at once.
 const WIDE: usize = 4;
 
-/// A product that treats a row `N` registers at a time. Implementations are always inlined, as is [`by_registers`].
+/// A kernel that treats a row `N` registers at a time. Implementations are always inlined.
 pub(super) trait ByRegisters {
+    /// What its rows are made of.
+    type Value: Vector;
+
     /// Computes registers `first..first + N` of `row`, the `i`-th of the rows in work.
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize);
 }
 
-/// Visits `rows` of `registers` each, [`WIDE`] registers at a time, then the rest one by one.
-#[inline(always)]
-pub(super) fn by_registers<S: Simd>(of: &mut impl ByRegisters, simd: S, rows: Range<usize>, registers: usize) {
-    for (i, row) in rows.enumerate() {
-        let mut first = 0;
-        while first + WIDE <= registers {
-            of.part::<S, WIDE>(simd, i, row, first);
-            first += WIDE;
-        }
-        for first in first..registers {
-            of.part::<S, 1>(simd, i, row, first);
+/// Visits `rows` of `width` values each, [`WIDE`] registers at a time, then the rest one by one.
+pub(super) fn by_registers(kernel: impl ByRegisters, rows: Range<usize>, width: usize) {
+    Arch::new().dispatch(Visit { kernel, rows, width });
+}
+
+struct Visit<K> {
+    kernel: K,
+    rows: Range<usize>,
+    width: usize,
+}
+
+impl<K: ByRegisters> WithSimd for Visit<K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let registers = self.width * size_of::<K::Value>() / size_of::<<K::Value as Vector>::Of<S>>();
+        for (i, row) in self.rows.enumerate() {
+            let mut first = 0;
+            while first + WIDE <= registers {
+                self.kernel.part::<S, WIDE>(simd, i, row, first);
+                first += WIDE;
+            }
+            for first in first..registers {
+                self.kernel.part::<S, 1>(simd, i, row, first);
+            }
         }
     }
 }
@@ -203,7 +221,7 @@ mod tests {
                 // As tight as it may be: the last row ends where the memory ends.
                 let from: Vec<usize> = (1..=(rows - 1) * from_stride + columns).collect();
                 let mut to = vec![0; (rows - 1) * to_stride + columns];
-                copy_strided(&from, from_stride, &mut to, to_stride, columns, rows);
+                copy_strided((&from, from_stride), (&mut to, to_stride), columns, rows);
                 for (at, x) in to.iter().enumerate() {
                     let (row, column) = (at / to_stride, at % to_stride);
                     let expected = if column < columns { from[row * from_stride + column] } else { 0 };

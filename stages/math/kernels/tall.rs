@@ -14,6 +14,7 @@ use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::simd::{Vector, padded};
+use crate::math::real::Real;
 
 /// Rows of a result that one task computes, a multiple of the height of every tile; and entries that a tile sums before
 /// the next has its turn, so that as many rows of vectors stay in cache.
@@ -31,34 +32,20 @@ pub struct Matrix<'a, T> {
 pub struct Panels<T> {
     values: Vec<T>,
     rows: usize,
-    columns: usize,
 }
 
 impl<T: Vector> Panels<T> {
     /// Brings rows of `columns` values into panels; `row(i)` lends row i.
-    pub fn new<'r>(rows: usize, columns: usize, row: impl Fn(usize) -> &'r [T] + Sync) -> Self
-    where
-        T: 'r,
-    {
+    pub fn new<'r, F: Real + 'r>(rows: usize, columns: usize, row: impl Fn(usize) -> &'r [F] + Sync) -> Self {
         let mut values = vec![T::default(); columns.div_ceil(ROWS) * rows * ROWS];
         values.par_chunks_mut((rows * ROWS).max(1)).enumerate().for_each(|(panel, values)| {
             let first = panel * ROWS;
             for (i, values) in values.chunks_exact_mut(ROWS).enumerate() {
                 let row = &row(i)[first..columns.min(first + ROWS)];
-                values[..row.len()].copy_from_slice(row);
+                values.iter_mut().zip(row).for_each(|(value, x)| *value = T::narrow(x.widen()));
             }
         });
-        Self { values, rows, columns }
-    }
-
-    /// Returns the number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Returns the number of columns.
-    pub fn columns(&self) -> usize {
-        self.columns
+        Self { values, rows }
     }
 
     /// out ← A·Z for some rows of A, with Z: columns × width and out: rows × width, both padded; with all threads.
@@ -103,17 +90,13 @@ impl<'a, T: Vector> Matrix<'a, T> {
     /// out ← A·Z, with Z: columns × width and out: rows × width, both padded.
     pub fn times(self, z: &[T], width: usize, onto: Onto, out: &mut [T]) {
         debug_assert_eq!(z.len(), self.columns * padded(width), "a row of Z for every column of A");
-        self.rows_of_product(z, padded(width), onto, (self.columns, 1)).for_each(out);
+        Product { a: self.values, strides: (self.columns, 1), x: z, width: padded(width), onto }.write(out);
     }
 
     /// out ← Aᵀ·Y, with Y: rows × width and out: columns × width, both padded.
     pub fn transposed_times(self, y: &[T], width: usize, onto: Onto, out: &mut [T]) {
         debug_assert_eq!(y.len() * self.columns, self.values.len() * padded(width), "a row of Y for every row of A");
-        self.rows_of_product(y, padded(width), onto, (1, self.columns)).for_each(out);
-    }
-
-    fn rows_of_product(self, x: &'a [T], width: usize, onto: Onto, strides: (usize, usize)) -> Product<'a, T> {
-        Product { a: self.values, strides, x, width, onto }
+        Product { a: self.values, strides: (1, self.columns), x: y, width: padded(width), onto }.write(out);
     }
 }
 
@@ -129,16 +112,12 @@ struct Product<'a, T> {
 }
 
 impl<T: Vector> Product<'_, T> {
-    fn for_each(self, out: &mut [T]) {
-        if self.width > 0 {
-            let arch = Arch::new();
-            out.chunks_mut(ROWS * self.width).enumerate().for_each(|(task, out)| arch.dispatch(self.task(task, out)));
-        }
-    }
-
-    fn task<'o>(&'o self, task: usize, out: &'o mut [T]) -> Tiles<'o, T> {
-        let first = (task * ROWS * self.strides.0).min(self.a.len());
-        Tiles { product: Self { a: &self.a[first..], ..*self }, out }
+    fn write(self, out: &mut [T]) {
+        let arch = Arch::new();
+        out.chunks_mut((ROWS * self.width).max(1)).enumerate().for_each(|(task, out)| {
+            let first = (task * ROWS * self.strides.0).min(self.a.len());
+            arch.dispatch(Tiles { product: Product { a: &self.a[first..], ..self }, out });
+        });
     }
 }
 
@@ -263,7 +242,7 @@ impl<T: Vector> Tile<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::math::kernels::{pad_rows, unpad_rows};
+    use crate::math::kernels::{with_padding, without_padding};
     use crate::math::random::Stream;
 
     fn numbers(count: usize, seed: u64) -> Vec<f64> {
@@ -271,29 +250,20 @@ mod tests {
         (0..count).map(|_| stream.symmetric(1.0)).collect()
     }
 
-    fn padded_copy<T: Vector>(rows: &[T], columns: usize) -> Vec<T> {
-        let mut out = vec![T::default(); rows.len() / columns * padded(columns)];
-        pad_rows(rows, columns, &mut out);
-        out
-    }
-
     /// A·Z and Aᵀ·Y of an m × k matrix by the kernels, without padding.
     fn both<T: Vector>(a: &[T], k: usize, z: &[T], y: &[T], width: usize) -> [Vec<T>; 2] {
         let m = a.len() / k;
         let (mut az, mut aty) = (vec![T::default(); m * padded(width)], vec![T::default(); k * padded(width)]);
-        Matrix::new(a, k).times(&padded_copy(z, width), width, Onto::Nothing, &mut az);
-        Matrix::new(a, k).transposed_times(&padded_copy(y, width), width, Onto::Nothing, &mut aty);
+        Matrix::new(a, k).times(&with_padding(z, width), width, Onto::Nothing, &mut az);
+        Matrix::new(a, k).transposed_times(&with_padding(y, width), width, Onto::Nothing, &mut aty);
         let panels = Panels::new(m, k, |i| &a[i * k..(i + 1) * k]);
         let (mut by_panels, mut transposed) = (az.clone(), aty.clone());
         by_panels.fill(T::default());
         transposed.fill(T::default());
-        panels.par_times(&(0..m), &padded_copy(z, width), width, &mut by_panels);
-        panels.par_transposed_times(&(0..m), &padded_copy(y, width), width, &mut transposed);
+        panels.par_times(&(0..m), &with_padding(z, width), width, &mut by_panels);
+        panels.par_transposed_times(&(0..m), &with_padding(y, width), width, &mut transposed);
         assert!(by_panels == az && transposed == aty, "panels and rows give the same bytes");
-        let mut plain = [vec![T::default(); m * width], vec![T::default(); k * width]];
-        unpad_rows(&az, width, &mut plain[0]);
-        unpad_rows(&aty, width, &mut plain[1]);
-        plain
+        [without_padding(&az, width, m), without_padding(&aty, width, k)]
     }
 
     #[test]
@@ -336,7 +306,7 @@ mod tests {
     #[test]
     fn some_rows_of_panels_are_a_matrix_of_their_own() {
         let (m, k, width) = (210, 130, 5);
-        let (a, z, rows) = (numbers(m * k, 1), padded_copy(&numbers(k * width, 2), width), 70..190);
+        let (a, z, rows) = (numbers(m * k, 1), with_padding(&numbers(k * width, 2), width), 70..190);
         let part = &a[rows.start * k..rows.end * k];
         let panels = Panels::new(m, k, |i| &a[i * k..(i + 1) * k]);
         let (mut ours, mut theirs) = (vec![0.0; rows.len() * 16], vec![0.0; rows.len() * 16]);
@@ -351,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_product_can_be_added_to_what_is_there() {
-        let (a, z) = (numbers(12, 1), padded_copy(&numbers(3 * 2, 2), 2));
+        let (a, z) = (numbers(12, 1), with_padding(&numbers(3 * 2, 2), 2));
         let (mut once, mut twice) = (vec![0.0; 4 * 16], vec![0.0; 4 * 16]);
         Matrix::new(&a, 3).times(&z, 2, Onto::Nothing, &mut once);
         Matrix::new(&a, 3).times(&z, 2, Onto::Nothing, &mut twice);

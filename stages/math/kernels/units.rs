@@ -1,100 +1,61 @@
 //! Hidden units: ReLU forward and backward, compiled for the widest registers there are. A branch per unit would be
 //! mispredicted half of the time.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 
 use super::simd::Vector;
 
 /// units ← max(units + bias, 0), for rows as long as the bias. NaN stays NaN, so that it is noticed.
 pub fn rectify_rows<T: Vector>(units: &mut [T], bias: &[T]) {
-    Arch::new().dispatch(RectifyRows { units, bias });
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for row in units.chunks_exact_mut(bias.len().max(1)) {
+                for (x, b) in row.iter_mut().zip(bias) {
+                    let y = *x + *b;
+                    *x = if y < T::default() { T::default() } else { y };
+                }
+            }
+        },
+    );
 }
 
 /// out ← max(x, 0); NaN stays NaN.
 pub fn rectify<T: Vector>(x: &[T], out: &mut [T]) {
-    Arch::new().dispatch(Rectify { x, out });
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (out, x) in out.iter_mut().zip(x) {
+                *out = if *x < T::default() { T::default() } else { *x };
+            }
+        },
+    );
 }
 
 /// out ← scale · back where units are positive, 0 elsewhere.
 pub fn pass_back<T: Vector>(units: &[T], back: &[T], scale: T, out: &mut [T]) {
-    Arch::new().dispatch(PassBack { units, back, scale, out });
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for ((out, unit), back) in out.iter_mut().zip(units).zip(back) {
+                let through = *back * scale;
+                *out = if *unit > T::default() { through } else { T::default() };
+            }
+        },
+    );
 }
 
 /// units ← scale · back where units are positive, 0 elsewhere.
 pub fn pass_back_in_place<T: Vector>(units: &mut [T], back: &[T], scale: T) {
-    Arch::new().dispatch(PassBackInPlace { units, back, scale });
-}
-
-struct RectifyRows<'a, T> {
-    units: &'a mut [T],
-    bias: &'a [T],
-}
-
-impl<T: Vector> WithSimd for RectifyRows<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for row in self.units.chunks_exact_mut(self.bias.len().max(1)) {
-            for (x, b) in row.iter_mut().zip(self.bias) {
-                let y = *x + *b;
-                *x = if y < T::default() { T::default() } else { y };
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (unit, back) in units.iter_mut().zip(back) {
+                let through = *back * scale;
+                *unit = if *unit > T::default() { through } else { T::default() };
             }
-        }
-    }
-}
-
-struct Rectify<'a, T> {
-    x: &'a [T],
-    out: &'a mut [T],
-}
-
-impl<T: Vector> WithSimd for Rectify<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for (out, x) in self.out.iter_mut().zip(self.x) {
-            *out = if *x < T::default() { T::default() } else { *x };
-        }
-    }
-}
-
-struct PassBack<'a, T> {
-    units: &'a [T],
-    back: &'a [T],
-    scale: T,
-    out: &'a mut [T],
-}
-
-impl<T: Vector> WithSimd for PassBack<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for ((out, unit), back) in self.out.iter_mut().zip(self.units).zip(self.back) {
-            let through = *back * self.scale;
-            *out = if *unit > T::default() { through } else { T::default() };
-        }
-    }
-}
-
-struct PassBackInPlace<'a, T> {
-    units: &'a mut [T],
-    back: &'a [T],
-    scale: T,
-}
-
-impl<T: Vector> WithSimd for PassBackInPlace<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for (unit, back) in self.units.iter_mut().zip(self.back) {
-            let through = *back * self.scale;
-            *unit = if *unit > T::default() { through } else { T::default() };
-        }
-    }
+        },
+    );
 }
 
 #[cfg(test)]

@@ -6,30 +6,6 @@
 
 use std::ops::Range;
 
-/// The bins of one side.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bins {
-    ranges: Vec<Range<usize>>,
-}
-
-impl Bins {
-    /// Cuts `pairs` eigenpairs into `count` bins, or returns `None` if a bin would be empty.
-    pub fn equal(pairs: usize, count: usize) -> Option<Self> {
-        let fits = count > 0 && count <= pairs;
-        fits.then(|| Self { ranges: (0..count).map(|b| b * pairs / count..(b + 1) * pairs / count).collect() })
-    }
-
-    /// Returns the number of bins.
-    pub fn len(&self) -> usize {
-        self.ranges.len()
-    }
-
-    /// Returns whether there is no bin.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-}
-
 /// The bins of all kept sides, one after the other as the eigenpairs are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
@@ -40,17 +16,14 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Joins the bins of sides that stand one after the other.
-    pub fn join(sides: &[Bins]) -> Self {
-        let mut joined = Self::default();
-        for side in sides {
-            let start = joined.ranges.last().map_or(0, |r| r.end);
-            if start > 0 {
-                joined.gaps.push(joined.ranges.len());
-            }
-            joined.ranges.extend(side.ranges.iter().map(|r| r.start + start..r.end + start));
+    /// Cuts the `pairs` eigenpairs of a further side into `count` bins, or returns `None` if a bin would be empty.
+    pub fn with_side(mut self, pairs: usize, count: usize) -> Option<Self> {
+        let start = self.ranges.last().map_or(0, |r| r.end);
+        if start > 0 {
+            self.gaps.push(self.ranges.len());
         }
-        joined
+        self.ranges.extend((0..count).map(|b| start + b * pairs / count..start + (b + 1) * pairs / count));
+        (1..=pairs).contains(&count).then_some(self)
     }
 }
 
@@ -58,11 +31,15 @@ impl Partition {
 mod tests {
     use super::*;
 
+    fn partition(sides: &[(usize, usize)]) -> Option<Partition> {
+        sides.iter().try_fold(Partition::default(), |cut, (pairs, count)| cut.with_side(*pairs, *count))
+    }
+
     #[test]
     fn non_empty_bins_partition_the_kept_spectrum() {
         for pairs in 1..40 {
             for count in 1..=pairs {
-                let partition = Partition::join(&[Bins::equal(pairs, count).unwrap(), Bins::equal(pairs, 1).unwrap()]);
+                let partition = partition(&[(pairs, count), (pairs, 1)]).unwrap();
                 let covered: Vec<usize> = partition.ranges.iter().cloned().flatten().collect();
                 assert_eq!(covered, (0..2 * pairs).collect::<Vec<_>>());
                 assert_eq!(partition.gaps, [count]);
@@ -75,14 +52,12 @@ mod tests {
 
     #[test]
     fn every_pair_is_in_its_bin() {
-        let partition = Partition::join(&[Bins::equal(4, 2).unwrap(), Bins::equal(3, 1).unwrap()]);
+        let partition = partition(&[(4, 2), (3, 1)]).unwrap();
         assert_eq!(partition.ranges, [0..2, 2..4, 4..7]);
     }
 
     #[test]
     fn empty_bins_are_refused() {
-        assert_eq!(Bins::equal(3, 4), None);
-        assert_eq!(Bins::equal(3, 0), None);
-        assert_eq!(Bins::equal(0, 1), None);
+        assert_eq!([(3, 4), (3, 0), (0, 1)].map(|side| partition(&[side])), [None, None, None]);
     }
 }

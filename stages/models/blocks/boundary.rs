@@ -10,10 +10,11 @@
 //! The paper names the ends by ascending eigenvalue. The facing ends are the last of one bin and the first of the next in
 //! either order, so nothing here depends on the direction. No published code has the regulariser.
 
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{Result, Tensor};
 
 use super::Partition;
 use crate::math::dense::powers;
+use crate::models::Weights;
 
 /// The places where bins meet, ready for any coefficients.
 pub struct Boundary {
@@ -27,7 +28,7 @@ pub struct Boundary {
 
 impl Boundary {
     /// Finds the meeting places, or `None` if there are none. `values` are sorted, in either direction; a pair of bins
-    /// from different sides counts only if `across_gap`. `like`: type and place of the tensors.
+    /// from different sides counts only if `across_gap`. Tensors are like `weights`.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
@@ -36,37 +37,27 @@ impl Boundary {
         bins: &Partition,
         order: usize,
         across_gap: bool,
-        like: (DType, &Device),
+        weights: &Weights,
     ) -> Result<Option<Self>> {
-        let (dtype, device) = like;
-        let (mut ends, mut rows, mut weights) = ([vec![], vec![]], [vec![], vec![]], vec![]);
-        for (next, pair) in (1u32..).zip(bins.ranges.windows(2)) {
-            if !across_gap && bins.gaps.contains(&(next as usize)) {
-                continue;
-            }
-            let facing = (pair[0].end.checked_sub(1).and_then(|i| values.get(i)), values.get(pair[1].start));
-            let (Some(&a), Some(&b)) = facing else { continue };
-            ends[0].push(a);
-            ends[1].push(b);
-            rows[0].push(next - 1);
-            rows[1].push(next);
-            weights.push((-(a - b) * (a - b)).exp());
-        }
-        if weights.is_empty() {
+        let counts = |next: &u32| across_gap || !bins.gaps.contains(&(*next as usize));
+        let meetings: Vec<(u32, f64, f64)> = (1u32..)
+            .zip(bins.ranges.windows(2))
+            .filter(|(next, _)| counts(next))
+            .map(|(next, pair)| (next, values[pair[0].end - 1], values[pair[1].start]))
+            .collect();
+        if meetings.is_empty() {
             return Ok(None);
         }
-        let [left, right] = ends;
-        let [bin_left, bin_right] = rows;
-        let meetings = weights.len();
-        let at = |ends: &[f64]| -> Result<Tensor> {
-            Tensor::from_vec(powers(ends, order), (meetings, order + 1), &Device::Cpu)?
-                .to_dtype(dtype)?
-                .to_device(device)
+        let at = |end: fn(&(u32, f64, f64)) -> f64| {
+            let ends: Vec<f64> = meetings.iter().map(end).collect();
+            weights.constant(&powers(&ends, order), &[ends.len(), order + 1])
         };
+        let bin = |back: u32| Tensor::new(meetings.iter().map(|m| m.0 - back).collect::<Vec<_>>(), weights.device());
+        let closeness: Vec<f64> = meetings.iter().map(|(_, a, b)| (-(a - b) * (a - b)).exp()).collect();
         Ok(Some(Self {
-            ends: [at(&left)?, at(&right)?],
-            bins: [Tensor::new(bin_left, device)?, Tensor::new(bin_right, device)?],
-            weights: Tensor::from_vec(weights, meetings, &Device::Cpu)?.to_dtype(dtype)?.to_device(device)?,
+            ends: [at(|m| m.1)?, at(|m| m.2)?],
+            bins: [bin(1)?, bin(0)?],
+            weights: weights.constant(&closeness, &[closeness.len()])?,
         }))
     }
 
@@ -82,15 +73,18 @@ impl Boundary {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::models::blocks::Bins;
+    use candle_core::{DType, Device};
 
-    fn penalty(values: &[f64], sides: &[Bins], gamma: &[[f64; 3]], across_gap: bool) -> f64 {
-        let bins = Partition::join(sides);
+    use super::*;
+
+    fn penalty(values: &[f64], sides: &[(usize, usize)], gamma: &[[f64; 3]], across_gap: bool) -> f64 {
+        let cut = |cut: Partition, (pairs, count): &(usize, usize)| cut.with_side(*pairs, *count);
+        let bins = sides.iter().try_fold(Partition::default(), cut).unwrap();
+        let weights = Weights::new(&mut [], DType::F64, Device::Cpu);
         let gamma = Tensor::from_vec(gamma.concat(), (1, gamma.len(), 3), &Device::Cpu).unwrap();
         // A second lane of other coefficients: each has a penalty of its own.
         let gamma = Tensor::cat(&[&gamma, &(&gamma * 3.0).unwrap()], 0).unwrap();
-        let boundary = Boundary::new(values, &bins, 2, across_gap, (DType::F64, &Device::Cpu)).unwrap();
+        let boundary = Boundary::new(values, &bins, 2, across_gap, &weights).unwrap();
         let penalties: Vec<f64> = boundary.map_or(vec![0.0; 2], |b| b.penalty(&gamma).unwrap().to_vec1().unwrap());
         assert!((penalties[1] - 9.0 * penalties[0]).abs() < 1e-12 * penalties[1].max(1.0));
         penalties[0]
@@ -100,20 +94,20 @@ mod tests {
     fn equal_polynomials_that_touch_cost_nothing() {
         let values = [0.9, 0.5, 0.5, 0.1, 0.1, -0.4];
         let same = [[0.3, -1.0, 2.0]; 3];
-        assert!(penalty(&values, &[Bins::equal(6, 3).unwrap()], &same, true).abs() < 1e-15);
+        assert!(penalty(&values, &[(6, 3)], &same, true).abs() < 1e-15);
         let apart = [0.9, 0.5, 0.4, 0.1, 0.1, -0.4];
-        assert!(penalty(&apart, &[Bins::equal(6, 3).unwrap()], &same, true) > 1e-3);
+        assert!(penalty(&apart, &[(6, 3)], &same, true) > 1e-3);
     }
 
     #[test]
     fn the_direction_of_the_eigenvalues_does_not_matter() {
         let (mut values, mut gamma) =
             ([0.9, 0.5, 0.4, 0.1, -0.2, -0.4], [[0.3, 1.0, 2.0], [1.0, 0.0, -1.0], [0.5, 0.5, 0.5]]);
-        let sides = [Bins::equal(4, 2).unwrap(), Bins::equal(2, 1).unwrap()];
+        let sides = [(4, 2), (2, 1)];
         let descending = penalty(&values, &sides, &gamma, true);
         values.reverse();
         gamma.reverse();
-        let sides = [Bins::equal(2, 1).unwrap(), Bins::equal(4, 2).unwrap()];
+        let sides = [(2, 1), (4, 2)];
         let ascending = penalty(&values, &sides, &gamma, true);
         assert!((descending - ascending).abs() < 1e-14);
         assert!(descending > 0.1);
@@ -123,18 +117,13 @@ mod tests {
     fn the_formula_by_hand() {
         // Two bins [1, 0.5] and [0.25]; polynomials 1 + λ and 2λ². They face each other at 0.5 and 0.25:
         // exp(−0.25²) · (1.5 − 0.125)².
-        let value = penalty(
-            &[1.0, 0.5, 0.25],
-            &[Bins::equal(2, 1).unwrap(), Bins::equal(1, 1).unwrap()],
-            &[[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]],
-            true,
-        );
+        let value = penalty(&[1.0, 0.5, 0.25], &[(2, 1), (1, 1)], &[[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]], true);
         assert!((value - (-0.0625f64).exp() * 1.375 * 1.375).abs() < 1e-14);
     }
 
     #[test]
     fn the_gap_between_the_sides_can_be_left_out() {
-        let sides = [Bins::equal(2, 1).unwrap(), Bins::equal(1, 1).unwrap()];
+        let sides = [(2, 1), (1, 1)];
         assert_eq!(penalty(&[1.0, 0.5, -0.9], &sides, &[[1.0; 3], [0.0; 3]], false), 0.0);
     }
 }

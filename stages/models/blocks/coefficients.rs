@@ -106,28 +106,20 @@ impl Init<'_> {
         self.coefficients(order, &mut Stream::new(0, &["fixed"]))
     }
 
-    /// Adds trained coefficients of one polynomial, lanes × (order + 1). They are never decayed.
+    /// Adds trained coefficients, the last dimension of `shape` being degrees from 0 on. They are never decayed.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn vector(&self, name: &'static str, order: usize, purpose: &'static str, to: &mut Weights) -> Result<Param> {
-        to.add(name, Rule::free(), &[order + 1], purpose, |stream| self.coefficients(order, stream))
-    }
-
-    /// Adds trained coefficients of many polynomials, lanes × rows × (order + 1). They are never decayed.
-    ///
-    /// # Errors
-    /// When the tensor library refuses an operation.
-    pub fn matrix(
+    pub fn trained(
         &self,
         name: &'static str,
-        rows: usize,
-        order: usize,
+        shape: &[usize],
         purpose: &'static str,
         to: &mut Weights,
     ) -> Result<Param> {
+        let (order, rows) = (shape[shape.len() - 1] - 1, shape[..shape.len() - 1].iter().product());
         let draw = |stream: &mut Stream| (0..rows).flat_map(|_| self.coefficients(order, stream)).collect();
-        to.add(name, Rule::free(), &[rows, order + 1], purpose, draw)
+        to.add(name, Rule::free(), shape, purpose, draw)
     }
 }
 
@@ -185,9 +177,9 @@ mod tests {
         assert!(values.iter().any(|v| *v > 0.0) && values.iter().any(|v| *v < 0.0));
         let (init, mut lanes) = (Init { scheme: Scheme::Random, alpha: 0.0, weights: None }, testing::streams(2));
         let mut weights = Weights::new(&mut lanes, DType::F64, Device::Cpu);
-        let gamma = init.matrix("gamma", 2, 3, "init/gamma", &mut weights).unwrap().tensor();
+        let gamma = init.trained("gamma", &[2, 4], "init/gamma", &mut weights).unwrap().tensor();
         let rows = gamma.to_vec3::<f64>().unwrap().concat();
-        assert_eq!((rows.len(), weights.into_named()[0].rule()), (4, Some(Rule::free())));
+        assert_eq!((rows.len(), weights.into_named()[0].rule), (4, Some(Rule::free())));
         for (i, row) in rows.iter().enumerate() {
             assert!(!rows[..i].contains(row), "every bin of every lane has a draw of its own");
         }

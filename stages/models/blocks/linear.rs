@@ -42,6 +42,17 @@ impl Linear {
         Ok(Self { weight, bias })
     }
 
+    /// Draws W from Glorot's uniform distribution, U(±√(6/(in + out))), instead; b starts at 0.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn glorot(names: Names, inputs: usize, outputs: usize, weights: &mut Weights) -> Result<Self> {
+        let r = (6.0 / (inputs + outputs).max(1) as f64).sqrt();
+        let weight = weights.uniform(names.weight, Rule::decayed(), &[inputs, outputs], names.stream, r)?;
+        let bias = weights.add(names.bias, Rule::decayed(), &[outputs], names.stream, |_| vec![0.0; outputs])?;
+        Ok(Self { weight, bias })
+    }
+
     /// Returns both tensors as they are now.
     pub(crate) fn weights(&self) -> LayerWeights {
         LayerWeights { weight: self.weight.tensor(), bias: Some(self.bias.tensor()) }

@@ -8,7 +8,7 @@ mod linear;
 mod perceptron;
 
 pub use bernstein::{bernstein, to_chebyshev};
-pub use bins::{Bins, Partition};
+pub use bins::Partition;
 pub use boundary::Boundary;
 pub use coefficients::{Init, Scheme};
 pub use linear::{Linear, Names};

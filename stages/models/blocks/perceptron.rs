@@ -2,7 +2,7 @@
 //!
 //! X: nodes × features; of every lane, W₁: features × hidden, W₂: hidden × classes, W: features × classes.
 
-use candle_core::{Result, bail};
+use candle_core::Result;
 
 use super::linear::{Linear, Names};
 use crate::models::ops::{PassMasks, Sided};
@@ -39,10 +39,8 @@ impl Perceptron {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn forward(&self, x: &Input, pass: &mut Pass) -> Result<Sided> {
-        match self.passes(x, pass, 1)?.pop() {
-            Some(z) => Ok(z),
-            None => bail!("a perceptron gave no output"),
-        }
+        let [z] = self.passes(x, pass)?;
+        Ok(z)
     }
 
     /// Returns Z₀ of two passes with masks of their own, which share their evaluation; the same twice if nothing is dropped.
@@ -50,12 +48,11 @@ impl Perceptron {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn forward_twice(&self, x: &Input, pass: &mut Pass) -> Result<[Sided; 2]> {
-        let passes = if pass.trains() && self.dropout > 0.0 { 2 } else { 1 };
-        match &self.passes(x, pass, passes)?[..] {
-            [both] => Ok([both.clone(), both.clone()]),
-            [first, second] => Ok([first.clone(), second.clone()]),
-            _ => bail!("a perceptron gave no output"),
+        if pass.trains() && self.dropout > 0.0 {
+            return self.passes(x, pass);
         }
+        let both = self.forward(x, pass)?;
+        Ok([both.clone(), both])
     }
 
     /// Returns the largest activation of one lane: nodes × hidden or nodes × classes.
@@ -63,16 +60,13 @@ impl Perceptron {
         graph.nodes * hidden.unwrap_or(0).max(graph.classes)
     }
 
-    fn passes(&self, x: &Input, pass: &mut Pass, count: usize) -> Result<Vec<Sided>> {
-        let units = x.rows() * self.hidden;
-        let mut masks = Vec::with_capacity(count);
-        for (on_features, on_hidden) in MASKS.into_iter().take(count) {
-            let features = pass.dropout(self.dropout, on_features).masks(x.stored())?;
-            let hidden = match self.second {
-                Some(_) => pass.dropout(self.dropout, on_hidden).masks(units)?,
-                None => None,
-            };
-            masks.push(PassMasks { features, hidden });
+    fn passes<const P: usize>(&self, x: &Input, pass: &mut Pass) -> Result<[Sided; P]> {
+        let mut masks: [PassMasks; P] = std::array::from_fn(|_| PassMasks::default());
+        for (masks, (on_features, on_hidden)) in masks.iter_mut().zip(MASKS) {
+            masks.features = pass.dropout(self.dropout, on_features).masks(x.stored())?;
+            if self.second.is_some() {
+                masks.hidden = pass.dropout(self.dropout, on_hidden).masks(x.rows() * self.hidden)?;
+            }
         }
         x.layers(self.first.weights(), self.second.as_ref().map(Linear::weights), masks)
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use candle_core::{Result, Tensor};
 
 use super::layers::{LayerWeights, PassMasks};
-use super::loss::{PassScores, Score, Targets};
+use super::loss::{LaneScore, PassScores, Targets};
 use super::masks::Masks;
 use super::propagate::{Basis, Propagator};
 use super::sided::{Eval, Sided};
@@ -26,10 +26,7 @@ fn each(
     back: impl FnOnce(&Tensor) -> Result<Vec<(Tensor, Tensor)>> + 'static,
 ) -> Result<Sided> {
     let main = forward(&x.main().contiguous()?)?;
-    let eval = match x.eval_side() {
-        Eval::Own(eval) => Eval::Own(forward(&eval.contiguous()?)?),
-        other => other.clone(),
-    };
+    let eval = x.eval.map(|eval| forward(&eval.contiguous()?))?;
     Ok(x.next(main, eval, back))
 }
 
@@ -51,19 +48,12 @@ pub fn times(x: &Sided, weight: &Tensor) -> Result<Sided> {
 /// X + b.
 pub fn plus_bias(x: &Sided, bias: &Tensor) -> Result<Sided> {
     let (input, b, bias) = (x.main().clone(), bias.detach().unsqueeze(1)?, bias.clone());
-    each(
-        x,
-        |x| x.broadcast_add(&b),
-        move |grad| {
-            let of_b = grad.sum(1)?;
-            Ok(vec![(input, grad.clone()), (bias, of_b)])
-        },
-    )
+    each(x, |x| x.broadcast_add(&b), move |grad| Ok(vec![(input, grad.clone()), (bias, grad.sum(1)?)]))
 }
 
 /// X + Y.
 pub fn plus(x: &Sided, y: &Sided) -> Result<Sided> {
-    let eval = match (x.eval_side(), y.eval_side()) {
+    let eval = match (&x.eval, &y.eval) {
         (Eval::Same, Eval::Same) => Eval::Same,
         _ => match (x.eval(), y.eval()) {
             (Some(x), Some(y)) => Eval::Own(sum(x, y)?),
@@ -79,45 +69,35 @@ pub fn plus(x: &Sided, y: &Sided) -> Result<Sided> {
 /// X with masks on the training side.
 pub fn dropout(x: &Sided, masks: Masks) -> Result<Sided> {
     let (x, input) = (x.parted(), x.main().clone());
-    let apply = |x: &Tensor, masks: &Masks| -> Result<Tensor> {
-        let masks = masks.on_gpu()?;
-        Ok(cuda::tensor(cuda::lend(&x.contiguous()?, |x| cuda::dropout(x, masks))?, x.shape()))
-    };
+    let apply = |x: &Tensor, masks: &Masks| cuda::lend([x], |[x]| cuda::dropout(x, masks.on_gpu()?));
     let main = apply(&input, &masks)?;
-    Ok(x.next(main, x.eval_side().clone(), move |grad| Ok(vec![(input, apply(grad, &masks)?)])))
+    Ok(x.next(main, x.eval.clone(), move |grad| Ok(vec![(input, apply(grad, &masks)?)])))
 }
 
 /// ReLU(X), with masks on the training side if there are any.
 pub fn relu(x: &Sided, masks: Option<Masks>) -> Result<Sided> {
     let x = if masks.is_some() { x.parted() } else { x.clone() };
-    let apply = |x: &Tensor, masks: Option<&Masks>| -> Result<Tensor> {
-        let masks = masks.map(|masks| masks.on_gpu()).transpose()?;
-        Ok(cuda::tensor(cuda::lend(&x.contiguous()?, |x| cuda::rectify(x, masks))?, x.shape()))
-    };
-    let main = apply(x.main(), masks.as_ref())?;
-    let eval = match x.eval_side() {
-        Eval::Own(eval) => Eval::Own(apply(eval, None)?),
-        other => other.clone(),
-    };
+    let drawn = masks.as_ref().map(|masks| masks.on_gpu()).transpose()?;
+    let main = cuda::lend([x.main()], |[x]| cuda::rectify(x, drawn))?;
+    let eval = x.eval.map(|eval| cuda::lend([eval], |[x]| cuda::rectify(x, None)))?;
     let (input, output) = (x.main().clone(), main.clone());
     let scale = masks.as_ref().map_or(1.0, |masks| masks.scale());
     Ok(x.next(main, eval, move |grad| {
-        let of_x = cuda::lend(&output, |out| cuda::lend(grad, |grad| cuda::rectify_backward(out, grad, scale)))?;
-        let gradient = cuda::tensor(of_x, input.shape());
-        Ok(vec![(input, gradient)])
+        let of_x = cuda::lend([&output, grad], |[out, grad]| cuda::rectify_backward(out, grad, scale))?;
+        Ok(vec![(input, of_x)])
     }))
 }
 
 /// One or two layers on features, step by step. The passes share their evaluation.
-pub fn layers(
+pub fn layers<const P: usize>(
     x: &Input,
     first: &LayerWeights,
     second: Option<&LayerWeights>,
-    passes: Vec<PassMasks>,
-) -> Result<Vec<Sided>> {
-    let (features, tape) = (x.features(), x.tape());
+    passes: [PassMasks; P],
+) -> Result<[Sided; P]> {
+    let (features, tape) = (&x.features, &x.tape);
     let apart = passes.iter().any(PassMasks::drops);
-    let mut outputs: Vec<Sided> = Vec::with_capacity(passes.len());
+    let mut outputs: Vec<Sided> = Vec::with_capacity(P);
     for masks in passes {
         let eval = match outputs.is_empty() {
             _ if !apart => Eval::Same,
@@ -128,7 +108,7 @@ pub fn layers(
         tape.note(&[&main], {
             let (x, first, masks) = (features.clone(), first.clone(), masks.features);
             move |arrived| match arrived {
-                [Some(gradient)] => on_features_back(&x, first, masks.as_ref(), &gradient.contiguous()?),
+                [Some(gradient)] => on_features_back(&x, first, masks.as_ref(), gradient),
                 _ => Ok(Vec::new()),
             }
         });
@@ -141,21 +121,18 @@ pub fn layers(
             None => units,
         });
     }
-    let eval = outputs.first().map_or(Eval::Absent, |output| output.eval_side().clone());
-    Ok(outputs.iter().map(|output| Sided::new(output.main().clone(), eval.clone(), tape)).collect())
+    let eval = outputs.first().map_or(Eval::Absent, |output| output.eval.clone());
+    Ok(std::array::from_fn(|pass| Sided::new(outputs[pass].main().clone(), eval.clone(), tape)))
 }
 
 /// drop(X)·W + b.
 fn on_features(x: &FeatureView, layer: &LayerWeights, masks: Option<&Masks>) -> Result<Tensor> {
-    let (lanes, _, columns) = layer.weight.dims3()?;
     let features = x.on_gpu(layer.weight.device())?;
     let masks = masks.map(|masks| masks.on_gpu()).transpose()?;
-    let weight = layer.weight.contiguous()?;
-    let out = cuda::lend(&weight, |weight| match &layer.bias {
-        Some(bias) => cuda::lend(&bias.contiguous()?, |bias| features.times(weight, Some(bias), masks, lanes)),
-        None => features.times(weight, None, masks, lanes),
-    })?;
-    Ok(cuda::tensor(out, (lanes, x.rows(), columns)))
+    match &layer.bias {
+        Some(bias) => cuda::lend([&layer.weight, bias], |[weight, bias]| features.times(weight, Some(bias), masks)),
+        None => cuda::lend([&layer.weight], |[weight]| features.times(weight, None, masks)),
+    }
 }
 
 fn on_features_back(
@@ -166,9 +143,7 @@ fn on_features_back(
 ) -> Result<Vec<(Tensor, Tensor)>> {
     let features = x.on_gpu(grad.device())?;
     let masks = masks.map(|masks| masks.on_gpu()).transpose()?;
-    let of_w = cuda::lend(grad, |grad| features.times_backward(grad, masks, layer.weight.dim(0)?))?;
-    let shape = layer.weight.shape().clone();
-    let mut gradients = vec![(layer.weight, cuda::tensor(of_w, shape))];
+    let mut gradients = vec![(layer.weight, cuda::lend([grad], |[grad]| features.times_backward(grad, masks))?)];
     if let Some(bias) = layer.bias {
         gradients.push((bias, grad.sum(1)?));
     }
@@ -178,21 +153,13 @@ fn on_features_back(
 /// a·S·z + b·y; y does not count where b is 0.
 fn hop(operator: &Propagator, z: &Tensor, (a, b): (f64, f64), y: &Tensor) -> Result<Tensor> {
     let matrix = operator.on_gpu(z.device())?;
-    let out = cuda::lend(z, |z| cuda::lend(y, |y| matrix.times(z, (a as f32, b as f32), y)))?;
-    Ok(cuda::tensor(out, z.shape()))
+    cuda::lend([z, y], |[z, y]| matrix.times(z, (a as f32, b as f32), y))
 }
 
 /// S·z.
 pub fn propagate(operator: &Arc<Propagator>, z: &Sided) -> Result<Sided> {
     let (input, again) = (z.main().clone(), operator.clone());
-    each(
-        z,
-        |z| hop(operator, z, (1.0, 0.0), z),
-        move |grad| {
-            let of_z = hop(&again, grad, (1.0, 0.0), grad)?;
-            Ok(vec![(input, of_z)])
-        },
-    )
+    each(z, |z| hop(operator, z, (1.0, 0.0), z), move |grad| Ok(vec![(input, hop(&again, grad, (1.0, 0.0), grad)?)]))
 }
 
 /// Σ_k c_k p_k(S)·z. Two hops are kept and no more.
@@ -207,8 +174,7 @@ pub fn polynomial(operator: &Arc<Propagator>, basis: Basis, coefficients: &Tenso
         },
         move |grad| {
             let (of_z, dots) = hops(&again, basis, &c, grad, Some(&input))?;
-            let of_c = Tensor::stack(&dots, 1)?;
-            Ok(vec![(to, of_z), (of, of_c)])
+            Ok(vec![(to, of_z), (of, Tensor::stack(&dots, 1)?)])
         },
     )
 }
@@ -239,17 +205,14 @@ fn hops(
 /// products reads U once: with a lane as a batch of its own, a product would have as many columns as there are classes.
 pub fn filter(rows: &Tensor, response: &Tensor, z: &Sided) -> Result<Sided> {
     let (lanes, h) = (z.main().dim(0)?, response.detach());
-    let (joined, of_joined) = match z.eval_side() {
+    let (joined, of_joined) = match &z.eval {
         Eval::Own(eval) => (Tensor::cat(&[z.main(), eval], 0)?, Tensor::cat(&[&h, &h], 0)?),
         _ => (z.main().clone(), h.clone()),
     };
     let y = spectrum(rows, &joined)?;
     let out = from_spectrum(rows, &scaled(&y, &of_joined)?)?;
     let side = |from: usize| out.narrow(0, from, lanes)?.contiguous();
-    let eval = match z.eval_side() {
-        Eval::Own(_) => Eval::Own(side(lanes)?),
-        other => other.clone(),
-    };
+    let eval = z.eval.map(|_| side(lanes))?;
     let (input, response, rows, y) = (z.main().clone(), response.clone(), rows.clone(), y.narrow(1, 0, lanes)?);
     Ok(z.next(side(0)?, eval, move |grad| {
         let t = spectrum(&rows, grad)?;
@@ -289,18 +252,13 @@ pub fn score_pass(
     let mut gradient = None;
     if let (Some(val), Some(logits)) = (val, logits.eval()) {
         let judged = val.on_gpu(logits)?;
-        let scores = cuda::lend(&logits.contiguous()?, |logits| judged.score(logits))?;
-        numbers.push(cuda::tensor(scores, 2 * logits.dim(0)?));
+        numbers.push(cuda::lend([logits], |[logits]| judged.score(logits))?);
     }
     if let Some(train) = train {
-        let (logits, lanes) = (logits.main().contiguous()?, logits.main().dim(0)?);
-        let judged = train.on_gpu(&logits)?;
-        numbers.push(cuda::tensor(cuda::lend(&logits, |logits| judged.cross_entropy(logits))?, lanes));
+        let (logits, judged) = (logits.main(), train.on_gpu(logits.main())?);
+        numbers.push(cuda::lend([logits], |[logits]| judged.cross_entropy(logits))?);
         numbers.extend(term.map(Tensor::detach));
-        let ones = Tensor::ones(lanes, logits.dtype(), logits.device())?;
-        let of_logits =
-            cuda::lend(&logits, |logits| cuda::lend(&ones, |ones| judged.cross_entropy_backward(logits, ones)))?;
-        gradient = Some(cuda::tensor(of_logits, logits.shape()));
+        gradient = Some(cuda::lend([logits], |[logits]| judged.cross_entropy_backward(logits))?);
     }
     if numbers.is_empty() {
         return Ok(PassScores::default());
@@ -312,7 +270,7 @@ pub fn score_pass(
         let score = |nodes: &Vec<u32>| {
             let count = nodes.len().max(1) as f64;
             let mut mean = || numbers.next().unwrap_or(f64::NAN) / count;
-            Score { loss: mean(), accuracy: mean(), further: further.next().unwrap_or_default() }
+            LaneScore { loss: mean(), accuracy: mean(), further: further.next().unwrap_or_default() }
         };
         Ok::<_, candle_core::Error>(val.lanes().iter().map(score).collect())
     });

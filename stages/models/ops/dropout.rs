@@ -58,7 +58,7 @@ impl Sided {
             })
         };
         let main = apply(&input, &masks)?;
-        Ok(x.next(main, x.eval_side().clone(), move |gradient| Ok(vec![(input, apply(gradient, &masks)?)])))
+        Ok(x.next(main, x.eval.clone(), move |gradient| Ok(vec![(input, apply(gradient, &masks)?)])))
     }
 
     /// Returns ReLU(X), with masks on top of the training side if there are any.

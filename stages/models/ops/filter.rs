@@ -5,112 +5,61 @@
 //! which forward leaves behind: T = UᵀG, ∂h_i = ⟨T_i, Y_i⟩, ∂Z = U(h ⊙ T). All lanes stand side by side, training and
 //! evaluation too, so forward and backward read U twice each.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use candle_core::Tensor;
-use candle_core::{DType, Device, Result, bail};
+use candle_core::{DType, Device, Error, Result, bail};
 use rayon::prelude::*;
 
 use super::side_by_side::SideBySide;
 use super::sided::{AsTensor, Back, Gradient, Sided, operation};
 use crate::math::kernels::tall::Panels;
-use crate::tensor::slices::{self, Element, by_float};
+use crate::tensor::slices::{Element, by_float};
 
 /// The kept eigenvectors of a graph as rows, pairs × nodes, and fixed.
 #[derive(Clone)]
 pub struct Eigenvectors {
-    stored: Arc<StoredVectors>,
+    /// `Panels` of the type that is computed in; on a GPU a `Tensor` in single precision.
+    stored: Arc<dyn Any + Send + Sync>,
+    nodes: usize,
     /// The pairs that a model uses.
     pairs: Range<usize>,
 }
 
-enum StoredVectors {
-    Single(Panels<f32>),
-    Double(Panels<f64>),
-    /// On a GPU, in single precision.
-    #[cfg(feature = "cuda")]
-    Gpu(Tensor),
-}
-
 impl Eigenvectors {
-    /// Takes eigenvectors of `nodes` entries one after the other, for products of type `dtype`.
-    ///
-    /// # Errors
-    /// When `dtype` is not a float type.
-    pub fn new(sides: &[&[f32]], nodes: usize, dtype: DType) -> Result<Self> {
-        let rows: Vec<&[f32]> = sides.iter().flat_map(|side| side.chunks_exact(nodes.max(1))).collect();
-        let stored = match dtype {
-            DType::F32 => StoredVectors::Single(Panels::new(rows.len(), nodes, |i| rows[i])),
-            DType::F64 => {
-                let wide: Vec<f64> = rows.iter().flat_map(|row| row.iter().map(|x| f64::from(*x))).collect();
-                StoredVectors::Double(Panels::new(rows.len(), nodes, |i| &wide[i * nodes..(i + 1) * nodes]))
-            }
-            _ => return slices::float_only("eigenvectors"),
-        };
-        Ok(Self { stored: Arc::new(stored), pairs: 0..rows.len() })
-    }
-
-    /// As [`Eigenvectors::new`], for products on `device`.
+    /// Takes eigenvectors of `nodes` entries one after the other, for products of type `dtype` on `device`.
     ///
     /// # Errors
     /// When `dtype` is not a float type, or a GPU has no room.
-    pub fn on(device: &Device, sides: &[&[f32]], nodes: usize, dtype: DType) -> Result<Self> {
-        match device {
-            Device::Cpu => Self::new(sides, nodes, dtype),
+    pub fn new(sides: &[&[f32]], nodes: usize, dtype: DType, device: &Device) -> Result<Self> {
+        let rows: Vec<&[f32]> = sides.iter().flat_map(|side| side.chunks_exact(nodes.max(1))).collect();
+        let stored: Arc<dyn Any + Send + Sync> = match device {
+            Device::Cpu => by_float!(dtype, "eigenvectors", T => {
+                Ok::<Arc<dyn Any + Send + Sync>, _>(Arc::new(Panels::<T>::new(rows.len(), nodes, |i| rows[i])))
+            })?,
             #[cfg(feature = "cuda")]
-            Device::Cuda(_) => Self::upload(sides, nodes, device),
+            Device::Cuda(_) => Arc::new(Tensor::from_vec(rows.concat(), (rows.len(), nodes), device)?),
             other => bail!("eigenvectors cannot be on {:?}", other.location()),
-        }
-    }
-
-    #[cfg(feature = "cuda")]
-    fn upload(sides: &[&[f32]], nodes: usize, device: &Device) -> Result<Self> {
-        let side = |side: &&[f32]| Tensor::from_slice(side, (side.len() / nodes.max(1), nodes), device);
-        let rows = Tensor::cat(&sides.iter().map(side).collect::<Result<Vec<_>>>()?, 0)?;
-        let pairs = 0..rows.dim(0)?;
-        Ok(Self { stored: Arc::new(StoredVectors::Gpu(rows)), pairs })
+        };
+        Ok(Self { stored, nodes, pairs: 0..rows.len() })
     }
 
     #[cfg(feature = "cuda")]
     fn on_gpu(&self) -> Result<Tensor> {
-        match &*self.stored {
-            StoredVectors::Gpu(rows) => rows.narrow(0, self.pairs.start, self.pairs.len()),
-            _ => bail!("these eigenvectors are not on a GPU"),
-        }
+        self.stored_as::<Tensor>()?.narrow(0, self.pairs.start, self.pairs.len())
+    }
+
+    fn stored_as<S: 'static>(&self) -> Result<&S> {
+        self.stored.downcast_ref().ok_or_else(|| Error::msg("eigenvectors of another type, or elsewhere"))
     }
 
     /// Keeps some of the pairs.
     #[must_use]
     pub fn keep(&self, pairs: Range<usize>) -> Self {
-        Self { stored: self.stored.clone(), pairs }
-    }
-
-    fn nodes(&self) -> usize {
-        match &*self.stored {
-            StoredVectors::Single(panels) => panels.columns(),
-            StoredVectors::Double(panels) => panels.columns(),
-            #[cfg(feature = "cuda")]
-            StoredVectors::Gpu(rows) => rows.dim(1).unwrap_or(0),
-        }
-    }
-}
-
-/// A float type with its eigenvectors.
-trait Stores: Element {
-    fn panels(stored: &StoredVectors) -> Result<&Panels<Self>>;
-}
-
-impl Stores for f32 {
-    fn panels(stored: &StoredVectors) -> Result<&Panels<f32>> {
-        if let StoredVectors::Single(panels) = stored { Ok(panels) } else { bail!("eigenvectors of another type") }
-    }
-}
-
-impl Stores for f64 {
-    fn panels(stored: &StoredVectors) -> Result<&Panels<f64>> {
-        if let StoredVectors::Double(panels) = stored { Ok(panels) } else { bail!("eigenvectors of another type") }
+        Self { pairs, ..self.clone() }
     }
 }
 
@@ -129,20 +78,20 @@ impl Sided {
             [&response],
             self.dims(),
             |sides, [h]| {
-                let (u, count) = (T::panels(&vectors.stored)?, sides.len());
+                let (u, count) = (vectors.stored_as::<Panels<T>>()?, sides.len());
                 let joined = shape.join(&sides.iter().map(|[x]| *x).collect::<Vec<_>>());
                 let width = shape.width(count);
                 let (mut y, mut out) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
                 u.par_times(&vectors.pairs, &joined, width, &mut y);
                 u.par_transposed_times(&vectors.pairs, &scaled(&y, h, shape, count), width, &mut out);
-                Ok(((0..count).map(|i| shape.part(&out, i, count)).collect(), Spectra { y, width }))
+                Ok(((0..count).map(|i| shape.part(&out, i, count)).collect(), y))
             },
             move |Back { kept, gradient, weights: [h], .. }| {
-                let u = T::panels(&again.stored)?;
+                let u = again.stored_as::<Panels<T>>()?;
                 let (joined, width) = (shape.join(&[gradient]), shape.width(1));
                 let (mut t, mut of_x) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
                 u.par_times(&again.pairs, &joined, width, &mut t);
-                let of_h = kept.dots(&t, shape, pairs);
+                let of_h = dots(&kept, &t, shape, pairs);
                 u.par_transposed_times(&again.pairs, &scaled(&t, h, shape, 1), width, &mut of_x);
                 Ok(vec![Gradient::Of(shape.part(&of_x, 0, 1)), Gradient::Of(of_h)])
             },
@@ -150,31 +99,23 @@ impl Sided {
     }
 }
 
-/// Y = UᵀX, all lanes side by side, those of the training side first.
-struct Spectra<T> {
-    y: Vec<T>,
-    /// Values of a padded row.
-    width: usize,
-}
-
-impl<T: Element> Spectra<T> {
-    /// Returns ⟨t_i, y_i⟩ of every lane and pair; `t` has the training side alone.
-    fn dots(&self, t: &[T], shape: SideBySide, pairs: usize) -> Vec<T> {
-        let (width, columns) = (shape.width(1), shape.columns);
-        let mut dots = vec![T::default(); shape.lanes * pairs];
-        dots.par_chunks_mut(pairs.max(1)).enumerate().for_each(|(lane, dots)| {
-            let part = lane * columns..(lane + 1) * columns;
-            for ((dot, y), t) in dots.iter_mut().zip(self.y.chunks_exact(self.width)).zip(t.chunks_exact(width)) {
-                let products = y[part.clone()].iter().zip(&t[part.clone()]).map(|(y, t)| y.widen() * t.widen());
-                *dot = T::narrow(products.sum());
-            }
-        });
-        dots
-    }
+/// Returns ⟨t_i, y_i⟩ of every lane and pair. All lanes stand side by side; `y` has those of the training side first, `t` them
+/// alone.
+fn dots<T: Element>(y: &[T], t: &[T], shape: SideBySide, pairs: usize) -> Vec<T> {
+    let (of_y, of_t) = (y.len() / pairs.max(1), t.len() / pairs.max(1));
+    let mut dots = vec![T::default(); shape.lanes * pairs];
+    dots.par_chunks_mut(pairs.max(1)).enumerate().for_each(|(lane, dots)| {
+        let part = lane * shape.columns..(lane + 1) * shape.columns;
+        for ((dot, y), t) in dots.iter_mut().zip(y.chunks_exact(of_y)).zip(t.chunks_exact(of_t)) {
+            let products = y[part.clone()].iter().zip(&t[part.clone()]).map(|(y, t)| y.widen() * t.widen());
+            *dot = T::narrow(products.sum());
+        }
+    });
+    dots
 }
 
 fn shape(vectors: &Eigenvectors, z: &[usize], h: &[usize]) -> Result<(SideBySide, usize)> {
-    let (pairs, nodes) = (vectors.pairs.len(), vectors.nodes());
+    let (pairs, nodes) = (vectors.pairs.len(), vectors.nodes);
     match (z, h) {
         ([lanes, rows, columns], [lanes_h, pairs_h]) if (lanes, *rows, *pairs_h) == (lanes_h, nodes, pairs) => {
             Ok((SideBySide { lanes: *lanes, rows: *rows, columns: *columns }, pairs))

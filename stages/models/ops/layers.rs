@@ -20,7 +20,7 @@ use super::sided::{AsTensor, Eval, Sided};
 use super::tape::Tape;
 use crate::math::kernels::tall::{Matrix, Onto};
 use crate::math::kernels::units::rectify_rows;
-use crate::math::kernels::{pad_rows, padded, unpad_rows};
+use crate::math::kernels::{pad_rows, padded, unpad_rows, with_padding};
 use crate::math::real::Real;
 use crate::models::blocks::Linear;
 use crate::models::features::StoredFeatures;
@@ -72,7 +72,9 @@ impl Input {
     /// # Errors
     /// When the shapes or types do not fit.
     pub fn times(&self, weight: &impl AsTensor) -> Result<Sided> {
-        self.one(LayerWeights { weight: weight.tensor(), bias: None }, None)
+        let [product] =
+            self.layers(LayerWeights { weight: weight.tensor(), bias: None }, None, [PassMasks::default()])?;
+        Ok(product)
     }
 
     /// Returns drop(X)·W + b of every lane.
@@ -80,27 +82,23 @@ impl Input {
     /// # Errors
     /// When the shapes or types do not fit.
     pub fn layer(&self, layer: &Linear, dropout: Dropout) -> Result<Sided> {
-        self.one(layer.weights(), dropout.masks(self.stored())?)
-    }
-
-    fn one(&self, layer: LayerWeights, features: Option<Masks>) -> Result<Sided> {
-        match self.layers(layer, None, vec![PassMasks { features, hidden: None }])?.pop() {
-            Some(output) => Ok(output),
-            None => bail!("a layer gave no output"),
-        }
+        let features = dropout.masks(self.stored())?;
+        let [output] = self.layers(layer.weights(), None, [PassMasks { features, hidden: None }])?;
+        Ok(output)
     }
 
     /// Applies one or two layers, once for every entry of `passes`; all of them share their evaluation.
-    pub(crate) fn layers(
+    pub(crate) fn layers<const P: usize>(
         &self,
         first: LayerWeights,
         second: Option<LayerWeights>,
-        passes: Vec<PassMasks>,
-    ) -> Result<Vec<Sided>> {
+        passes: [PassMasks; P],
+    ) -> Result<[Sided; P]> {
         on_gpu!(first.weight => super::cuda::layers(self, &first, second.as_ref(), passes));
         let dtype = first.weight.dtype();
-        let layers = Layers { x: self.features().clone(), first, second, passes };
-        by_float!(dtype, "a layer", T => layers.apply::<T>(self.tape()))
+        let layers = Layers { x: self.features.clone(), first, second, passes: passes.into() };
+        let outputs = by_float!(dtype, "a layer", T => layers.apply::<T>(&self.tape))?;
+        outputs.try_into().or_else(|_| bail!("a layer left out a pass"))
     }
 }
 
@@ -197,9 +195,8 @@ impl Layers {
 
     /// Brings the weights of every lane into padded rows.
     fn lanes<T: Element>(&self, s: Sizes) -> Result<Vec<LaneWeights<T>>> {
-        let first = padded_layer::<T>(&self.first, s.inputs, s.inputs, s.hidden)?;
-        let second = self.second.as_ref();
-        let second = second.map(|l| padded_layer::<T>(l, s.hidden, s.wide, s.outputs)).transpose()?;
+        let first = padded_layer::<T>(&self.first, s.inputs)?;
+        let second = self.second.as_ref().map(|layer| padded_layer::<T>(layer, s.wide)).transpose()?;
         let mut second = second.into_iter().flatten();
         Ok(first.into_iter().map(|first| LaneWeights { first, second: second.next() }).collect())
     }
@@ -316,32 +313,21 @@ struct Scratch<T> {
     logits: Vec<T>,
 }
 
-/// `rows`: those of the result, at least `inputs`; the rest is zero.
-fn padded_layer<T: Element>(
-    layer: &LayerWeights,
-    inputs: usize,
-    rows: usize,
-    outputs: usize,
-) -> Result<Vec<PaddedLayer<T>>> {
-    let (lanes, wide) = (layer.weight.dim(0)?, padded(outputs));
-    let bias = |lane: usize| -> Result<Vec<T>> {
-        let mut padded = vec![T::default(); wide];
-        if let Some(bias) = &layer.bias {
-            slices::lend::<T, _, 1>([bias], |[b]| {
-                padded[..outputs].copy_from_slice(&b[lane * outputs..(lane + 1) * outputs]);
-                Ok(())
-            })?;
-        }
-        Ok(padded)
+/// `rows`: those of the padded weights, at least as many as there are; the rest is zero.
+fn padded_layer<T: Element>(layer: &LayerWeights, rows: usize) -> Result<Vec<PaddedLayer<T>>> {
+    let (lanes, inputs, outputs) = layer.weight.dims3()?;
+    let wide = padded(outputs);
+    let biases = match &layer.bias {
+        Some(bias) => slices::lend::<T, _, 1>([bias], |[bias]| Ok(with_padding(bias, outputs)))?,
+        None => vec![T::default(); lanes * wide],
     };
-    let biases: Vec<Vec<T>> = (0..lanes).map(bias).collect::<Result<_>>()?;
     slices::lend::<T, _, 1>([&layer.weight], |[w]| {
-        let lane = |(w, bias): (&[T], Vec<T>)| {
-            let mut weight = vec![T::default(); rows * wide];
-            pad_rows(w, outputs, &mut weight);
-            PaddedLayer { weight, bias }
+        let lane = |(w, bias): (&[T], &[T])| {
+            let mut weight = with_padding(w, outputs);
+            weight.resize(rows * wide, T::default());
+            PaddedLayer { weight, bias: bias.to_vec() }
         };
-        Ok(w.par_chunks(inputs * outputs).zip(biases).map(lane).collect())
+        Ok(w.par_chunks(inputs * outputs).zip(biases.par_chunks(wide)).map(lane).collect())
     })
 }
 

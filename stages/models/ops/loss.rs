@@ -29,7 +29,7 @@ pub struct Targets {
 
 /// Mean cross-entropy and accuracy of one lane; of equal logits the lowest class is the prediction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Score {
+pub struct LaneScore {
     /// Mean cross-entropy.
     pub loss: f64,
     /// Share of right predictions.
@@ -45,7 +45,7 @@ pub struct PassScores {
     /// trains.
     pub train: Option<(Vec<f64>, Tensor)>,
     /// Scores on the validation nodes, of a pass that evaluates.
-    pub val: Option<Vec<Score>>,
+    pub val: Option<Vec<LaneScore>>,
 }
 
 /// Scores both sides of a pass: the loss on the nodes of `train`, plus the model's own `term` (lanes) if there is one, and
@@ -145,7 +145,7 @@ impl Targets {
     ///
     /// # Errors
     /// When the logits are of other nodes or lanes.
-    pub fn scores(&self, logits: &Tensor) -> Result<Vec<Score>> {
+    pub fn scores(&self, logits: &Tensor) -> Result<Vec<LaneScore>> {
         let (_, nodes, classes) = logits.dims3()?;
         self.check(logits.dims())?;
         by_float!(logits.dtype(), "a score", T => slices::lend::<T, _, 1>([logits], |[logits]| {
@@ -161,7 +161,7 @@ impl Targets {
         }
     }
 
-    fn score<T: Element>(&self, logits: &[T], classes: usize, nodes: &[u32]) -> Score {
+    fn score<T: Element>(&self, logits: &[T], classes: usize, nodes: &[u32]) -> LaneScore {
         let (mut loss, mut right) = (0.0, 0usize);
         // The loss needs the exponentials that probabilities are made of.
         let wanted = if self.further.is_empty() { 0 } else { nodes.len() * classes };
@@ -179,7 +179,7 @@ impl Targets {
         }
         let count = nodes.len().max(1) as f64;
         let further = self.further(logits, classes, nodes, shares);
-        Score { loss: loss / count, accuracy: right as f64 / count, further }
+        LaneScore { loss: loss / count, accuracy: right as f64 / count, further }
     }
 
     /// Returns the scores of one lane that were asked for besides loss and accuracy.

@@ -39,7 +39,7 @@ mod tests;
 
 pub use filter::Eigenvectors;
 pub(crate) use layers::{LayerWeights, PassMasks};
-pub use loss::{PassScores, Score, Targets, score_pass};
+pub use loss::{LaneScore, PassScores, Targets, score_pass};
 pub use masks::{LaneMasks, Mask, Masks};
 pub use propagate::{Basis, Propagator};
 pub use response::Response;

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::sided::{AsTensor, Back, Gradient, Sided, operation};
 use crate::math::kernels::tall::{Matrix, Onto};
-use crate::math::kernels::{pad_rows, pad_transposed, padded, unpad_rows};
+use crate::math::kernels::{pad_transposed, padded, unpad_rows, with_padding, without_padding};
 use crate::tensor::slices::{Element, by_float};
 
 /// Rows that one task handles.
@@ -28,7 +28,7 @@ impl Sided {
             [&weight],
             &[lanes, rows, outputs],
             |sides, [w]| {
-                let weights = padded_lanes(w, inputs, outputs);
+                let weights: Vec<Vec<T>> = w.chunks(inputs * outputs).map(|w| with_padding(w, outputs)).collect();
                 Ok((sides.iter().map(|[x]| times(x, &weights, sizes)).collect(), ()))
             },
             move |Back { gradient, inputs: [x], weights: [w], .. }| {
@@ -49,16 +49,6 @@ fn sizes(x: &[usize], w: &[usize]) -> Result<Sizes> {
         }
         _ => bail!("{x:?} times {w:?} is no product of every lane"),
     }
-}
-
-/// Brings every lane of `rows` × `columns` values into padded rows.
-fn padded_lanes<T: Element>(values: &[T], rows: usize, columns: usize) -> Vec<Vec<T>> {
-    let lane = |values: &[T]| {
-        let mut out = vec![T::default(); rows * padded(columns)];
-        pad_rows(values, columns, &mut out);
-        out
-    };
-    values.chunks(rows * columns).map(lane).collect()
 }
 
 fn times<T: Element>(x: &[T], weights: &[Vec<T>], [lanes, rows, inputs, outputs]: Sizes) -> Vec<T> {
@@ -86,13 +76,9 @@ fn gradients<T: Element>(x: &[T], w: &[T], g: &[T], [lanes, rows, inputs, output
         let mut wide = vec![T::default(); count * padded(inputs)];
         Matrix::new(g, outputs).times(&transposed, inputs, Onto::Nothing, &mut wide);
         unpad_rows(&wide, inputs, of_x);
-        let mut wide_g = vec![T::default(); count * padded(outputs)];
-        pad_rows(g, outputs, &mut wide_g);
         let mut wide_w = vec![T::default(); inputs * padded(outputs)];
-        Matrix::new(x, inputs).transposed_times(&wide_g, outputs, Onto::Nothing, &mut wide_w);
-        let mut of_w = vec![T::default(); inputs * outputs];
-        unpad_rows(&wide_w, outputs, &mut of_w);
-        of_w
+        Matrix::new(x, inputs).transposed_times(&with_padding(g, outputs), outputs, Onto::Nothing, &mut wide_w);
+        without_padding(&wide_w, outputs, inputs)
     };
     let pieces = of_x.par_chunks_mut((rows * inputs).max(1)).enumerate().flat_map(|(lane, of_x)| {
         of_x.par_chunks_mut(RANGE * inputs).enumerate().map(move |(range, of_x)| (lane, range, of_x))

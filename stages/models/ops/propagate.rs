@@ -42,10 +42,9 @@ impl Propagator {
     pub(super) fn on_gpu(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Sparse> {
         crate::tensor::cuda::once(&self.uploaded, || {
             let matrix = self.matrix.matrix();
-            let starts: Vec<u32> =
-                matrix.indptr.iter().map(|start| crate::tensor::cuda::index(*start)).collect::<Result<_>>()?;
-            let values: Vec<f32> = matrix.values.iter().map(|value| *value as f32).collect();
-            crate::tensor::cuda::Sparse::new(device.as_cuda_device()?, &starts, &matrix.indices, &values, matrix.cols())
+            let (device, values) = (device.as_cuda_device()?, matrix.values.iter().map(|value| *value as f32));
+            let values: Vec<f32> = values.collect();
+            crate::tensor::cuda::Sparse::new(device, &matrix.indptr, &matrix.indices, &values, matrix.cols())
         })
     }
 }
@@ -93,13 +92,13 @@ impl Sided {
             self.dims(),
             |sides, [c]| {
                 let (count, rows) = (sides.len(), Coefficients { values: c, degrees, shape }.rows(sides.len()));
-                let sum = operator.polynomial(basis, &rows, &shape.join(&firsts(sides)), shape.width(count));
+                let (sum, _) = operator.polynomial(basis, &rows, &shape.join(&firsts(sides)), None, shape.width(count));
                 Ok(((0..count).map(|i| shape.part(&sum, i, count)).collect(), ()))
             },
             move |Back { gradient, inputs: [x], weights: [c], .. }| {
                 let (c, width) = (Coefficients { values: c, degrees, shape }, shape.width(1));
                 let (x, gradient) = (shape.join(&[x]), shape.join(&[gradient]));
-                let (sum, dots) = again.polynomial_against(basis, &c.rows(1), &gradient, &x, width);
+                let (sum, dots) = again.polynomial(basis, &c.rows(1), &gradient, Some(&x), width);
                 Ok(vec![Gradient::Of(shape.part(&sum, 0, 1)), Gradient::Of(c.sums(&dots, width))])
             },
         ))

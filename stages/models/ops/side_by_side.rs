@@ -48,7 +48,7 @@ impl SideBySide {
         if columns > 0 {
             out.par_chunks_mut((rows * columns).max(1)).enumerate().for_each(|(lane, out)| {
                 let first = (index * lanes + lane) * columns;
-                copy_strided(&joined[first..], width, out, columns, columns, rows);
+                copy_strided((&joined[first..], width), (out, columns), columns, rows);
             });
         }
         out

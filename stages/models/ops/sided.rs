@@ -16,7 +16,7 @@ use crate::tensor::slices::{self, Element};
 #[derive(Clone)]
 pub struct Sided {
     main: Tensor,
-    eval: Eval,
+    pub(super) eval: Eval,
     tape: Tape,
 }
 
@@ -29,6 +29,17 @@ pub(crate) enum Eval {
     Own(Tensor),
     /// Is not wanted in this pass.
     Absent,
+}
+
+#[cfg(feature = "cuda")]
+impl Eval {
+    /// Returns what a step makes of values of their own.
+    pub fn map(&self, step: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Self> {
+        match self {
+            Self::Own(eval) => step(eval).map(Self::Own),
+            other => Ok(other.clone()),
+        }
+    }
 }
 
 impl Sided {
@@ -63,10 +74,6 @@ impl Sided {
     /// Returns the type of the values.
     pub fn dtype(&self) -> DType {
         self.main.dtype()
-    }
-
-    pub(crate) fn eval_side(&self) -> &Eval {
-        &self.eval
     }
 
     /// Returns which sides the pass computes.

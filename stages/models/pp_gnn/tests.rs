@@ -193,7 +193,7 @@ fn bins_of_the_sides_can_differ_and_coefficients_are_not_decayed() {
     let built = build(&Params { bins_low: Some(5), bins_high: Some(2), order: 3, ..Params::default() }, &graph);
     let shapes: Vec<_> = built.model.spectral.gammas.iter().map(|g| g.tensor().dims().to_vec()).collect();
     assert_eq!(shapes, [[LANES, 5, 4], [LANES, 2, 4]]);
-    let rules: Vec<_> = built.weights.iter().filter_map(|w| w.rule()).collect();
+    let rules: Vec<_> = built.weights.iter().filter_map(|w| w.rule).collect();
     assert_eq!(rules, [[Rule::decayed(); 4].as_slice(), &[Rule::free(); 3]].concat());
 }
 

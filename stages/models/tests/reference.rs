@@ -116,7 +116,7 @@ fn differences(case: &Value, graph: &GraphView, file: &Value) -> [f64; 4] {
     for weight in &built.weights {
         let gradient = gradients.of(&weight.param.tensor()).unwrap().unwrap();
         of_gradients = of_gradients.max(distance(&gradient, &tensor(&case["gradients"][weight.name])));
-        Adam::new(weight.rule().unwrap()).step(&weight.param.var(), &gradient, settings).unwrap();
+        Adam::new(weight.rule.unwrap()).step(&weight.param.var(), &gradient, settings).unwrap();
         of_steps = of_steps.max(distance(&weight.param.tensor(), &tensor(&case["after"][weight.name])));
     }
     let sides = [logits.main(), logits.eval().unwrap()].map(|side| distance(side, &tensor(&case["logits"])));
@@ -129,7 +129,9 @@ fn one_step_of_every_model_agrees_with_pytorch() {
     let file = file();
     let cases = file["cases"].as_array().unwrap();
     for row in crate::models::MODELS {
-        assert!(cases.iter().any(|case| case["model"] == row.variant.name), "no values for {}", row.variant.name);
+        let name = row.variant.name;
+        let known = cases.iter().any(|case| case["model"] == name);
+        assert!(known, "no values for {name}: add a case to tests/science/models.py and run it (it needs PyTorch)");
     }
     // Features and eigenvectors are stored in single precision, so double precision starts from numbers that are off by
     // some 1e-8.

@@ -143,7 +143,7 @@ fn both_sides_read_the_state_that_belongs_to_their_weights() {
     let both = forward(&*built.model, &graph, Sides::Both, &mut built.streams).logits;
     assert_eq!(bits(both.eval().unwrap()), alone, "the mean of this pass is not in the evaluation beside it");
     assert_eq!(mean(&built), [0.0; 2 * HIDDEN], "nor in the state before the pass ends");
-    built.weights.iter().for_each(|weight| weight.commit().unwrap());
+    built.weights.iter().for_each(|weight| weight.param.commit().unwrap());
     let (after, x) = (mean(&built), graph.features.to_dense().unwrap());
     for lane in 0..2 {
         let units = x.matmul(&built.weight("first").get(lane).unwrap()).unwrap().mean(0).unwrap();
@@ -152,7 +152,7 @@ fn both_sides_read_the_state_that_belongs_to_their_weights() {
     }
     assert_ne!(bits(&built.eval(&graph)), alone);
     built.eval(&graph);
-    built.weights.iter().for_each(|weight| weight.commit().unwrap());
+    built.weights.iter().for_each(|weight| weight.param.commit().unwrap());
     assert_eq!(mean(&built), after, "an evaluation changes nothing");
 }
 

@@ -27,7 +27,7 @@ impl StoredRows {
     /// # Errors
     /// When a member is missing, damaged, or does not fit the others.
     pub fn read(file: &mut Npz, prefix: &'static str, most_cols: u32, job: &Job) -> Result<Self, StageError> {
-        let (rows, cols) = shape(file, prefix, most_cols)?;
+        let (rows, cols) = shape(file, prefix, most_cols, job)?;
         let indptr = indptr(file, prefix, rows, job)?;
         let entries = indptr.last().copied().unwrap_or(0);
         let indices = indices(file, prefix, cols, entries, job)?;
@@ -66,34 +66,33 @@ impl StoredRows {
     }
 }
 
-fn shape(file: &mut Npz, prefix: &str, most_cols: u32) -> Result<(usize, usize), StageError> {
-    let member = format!("{prefix}shape");
-    let dims = [("rows and columns", Some(2))];
-    let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
-    let shape = file.read(&expected, |at, _, number| {
+fn shape(file: &mut Npz, prefix: &str, most_cols: u32, job: &Job) -> Result<(usize, usize), StageError> {
+    let dims = &[("rows and columns", Some(2))];
+    let expected = Expected { member: &format!("{prefix}shape"), dims, numbers: Numbers::Whole };
+    let shape = file.read(&expected, job, |at, _, number| {
         let (word, most) = if at == 0 { ("rows", u32::MAX) } else { ("columns", most_cols) };
-        number.below(most).filter(|n| *n > 0).map(|n| n as usize).ok_or_else(|| BadValue {
-            at: format!("number {at}"),
-            what: format!("has {number} {word}, expected 1 to {}", most - 1),
+        number.below(most).filter(|n| *n > 0).map(|n| n as usize).ok_or_else(|| {
+            let what = format!("has {number} {word}, expected 1 to {}", most - 1);
+            BadValue::new(format_args!("number {at}"), what)
         })
     })?;
     Ok((shape.values[0], shape.values[1]))
 }
 
 fn indptr(file: &mut Npz, prefix: &str, rows: usize, job: &Job) -> Result<Vec<usize>, StageError> {
-    let member = format!("{prefix}indptr");
-    let dims = [("rows and one", Some(rows + 1))];
+    let dims = &[("rows and one", Some(rows + 1))];
+    let expected = Expected { member: &format!("{prefix}indptr"), dims, numbers: Numbers::Whole };
     let mut before = 0;
-    let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
-    let starts = file.read_watched(&expected, job, |at, _, number| {
+    let starts = file.read(&expected, job, |at, _, number| {
         let start = number.below(u32::MAX).filter(|n| if at == 0 { *n == 0 } else { *n >= before });
-        before = start.ok_or_else(|| BadValue {
-            at: format!("number {at}"),
-            what: if at == 0 {
-                format!("the first row starts at {number}, expected 0")
-            } else {
-                format!("row {} ends at {number}, expected at least {before}, where it starts, and below 2^32", at - 1)
-            },
+        before = start.ok_or_else(|| {
+            let what = match at.checked_sub(1) {
+                None => format!("the first row starts at {number}, expected 0"),
+                Some(row) => {
+                    format!("row {row} ends at {number}, expected at least {before}, where it starts, and below 2^32")
+                }
+            };
+            BadValue::new(format_args!("number {at}"), what)
         })?;
         Ok(before as usize)
     })?;
@@ -101,14 +100,13 @@ fn indptr(file: &mut Npz, prefix: &str, rows: usize, job: &Job) -> Result<Vec<us
 }
 
 fn indices(file: &mut Npz, prefix: &str, cols: usize, entries: usize, job: &Job) -> Result<Vec<u32>, StageError> {
-    let member = format!("{prefix}indices");
-    let dims = [("entries", Some(entries))];
+    let dims = &[("entries", Some(entries))];
+    let expected = Expected { member: &format!("{prefix}indices"), dims, numbers: Numbers::Whole };
     let bound = u32::try_from(cols).unwrap_or(u32::MAX);
-    let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Whole };
-    let indices = file.read_watched(&expected, job, |at, _, number| {
-        number.below(bound).ok_or_else(|| BadValue {
-            at: format!("entry {at}"),
-            what: format!("column {number} is outside the matrix, expected 0 to {}", bound - 1),
+    let indices = file.read(&expected, job, |at, _, number| {
+        number.below(bound).ok_or_else(|| {
+            let what = format!("column {number} is outside the matrix, expected 0 to {}", bound - 1);
+            BadValue::new(format_args!("entry {at}"), what)
         })
     })?;
     Ok(indices.values)
@@ -119,13 +117,7 @@ fn values(file: &mut Npz, prefix: &str, entries: usize, job: &Job) -> Result<Opt
     if !file.has(&member) {
         return Ok(None);
     }
-    let dims = [("entries", Some(entries))];
-    let expected = Expected { member: &member, dims: &dims, numbers: Numbers::Real };
-    let values = file.read_watched(&expected, job, |at, _, number| {
-        number.finite().ok_or_else(|| BadValue {
-            at: format!("entry {at}"),
-            what: format!("`{number}` is not a finite 32-bit number"),
-        })
-    })?;
+    let expected = Expected { member: &member, dims: &[("entries", Some(entries))], numbers: Numbers::Real };
+    let values = file.read(&expected, job, |at, _, number| number.finite(format_args!("entry {at}")))?;
     Ok(Some(values.values))
 }

@@ -6,6 +6,7 @@ use std::io::Read;
 const LIMIT: usize = 4096;
 
 /// What a header says.
+#[derive(Clone, Debug)]
 pub struct Header {
     /// The type as written, such as `<f4`.
     pub descr: String,
@@ -18,7 +19,7 @@ pub struct Header {
     /// Whether columns come before rows.
     pub by_column: bool,
     /// The dimensions.
-    pub shape: Vec<u64>,
+    pub shape: Vec<usize>,
 }
 
 impl Header {
@@ -50,16 +51,31 @@ impl Header {
             let start: String = text.trim().chars().take(80).collect();
             format!("has an unreadable header `{}`", start.escape_debug())
         })?;
-        let product = header.shape.iter().try_fold(1u64, |product, size| product.checked_mul(*size));
+        let product = header.shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
         match product {
-            Some(product) if i64::try_from(product).is_ok() => Ok(header),
+            Some(product) if isize::try_from(product).is_ok() => Ok(header),
             _ => Err("has a shape that is too large".into()),
         }
     }
 
+    /// The header of an array whose type is written as `descr`; `None` if it is not a type.
+    pub fn new(descr: &str, by_column: bool, shape: Vec<usize>) -> Option<Self> {
+        let mut letters = descr.chars();
+        let order = letters.next().filter(|order| "<>|=".contains(*order))?;
+        let kind = letters.next()?;
+        // Python objects have a type without a number.
+        let size = if letters.as_str().is_empty() { 0 } else { letters.as_str().parse().ok()? };
+        Some(Self { descr: descr.to_owned(), kind, size, big_endian: order == '>', by_column, shape })
+    }
+
     /// How many numbers there should be.
-    pub fn len(&self) -> u64 {
+    pub fn len(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// How many bytes they take, unless that is too many to count.
+    pub fn bytes(&self) -> Option<usize> {
+        self.shape.iter().try_fold(self.size, |product, size| product.checked_mul(*size))
     }
 }
 
@@ -89,14 +105,8 @@ fn parse(text: &str) -> Option<Header> {
         rest = rest.trim_start();
         rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
     }
-    let descr = descr?;
-    let mut letters = descr.chars();
-    let order = letters.next().filter(|order| "<>|=".contains(*order))?;
-    let kind = letters.next()?;
-    // Python objects have a type without a number.
-    let size = if letters.as_str().is_empty() { 0 } else { letters.as_str().parse().ok()? };
-    let (by_column, shape) = (by_column?, shape?);
-    (rest == "}").then(|| Header { descr: descr.to_owned(), kind, size, big_endian: order == '>', by_column, shape })
+    let header = Header::new(descr?, by_column?, shape?)?;
+    (rest == "}").then_some(header)
 }
 
 fn quoted(text: &str) -> Option<(&str, &str)> {
@@ -105,7 +115,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 }
 
 /// `3, 2` or `3,` or nothing; old files write `3L`.
-fn dimensions(text: &str) -> Option<Vec<u64>> {
+fn dimensions(text: &str) -> Option<Vec<usize>> {
     let sizes = text.split(',').map(|size| size.trim().trim_end_matches('L'));
     sizes.filter(|size| !size.is_empty()).map(|size| size.parse().ok()).collect()
 }

@@ -72,15 +72,14 @@ static Floats normal(size_t size) {
     return values;
 }
 
-// Dimensions that share no factor with each other, the grid or a block. Two lanes of weights serve five lanes, of which the
-// first three have masks.
-const u32 LANES = 5, WEIGHTS = 2, MASKED = 3, NODES = 37, FEATURES = 23, COLUMNS = 3;
+// Dimensions that share no factor with each other, the grid or a block.
+const u32 LANES = 5, NODES = 37, FEATURES = 23, COLUMNS = 3;
 const u64 EPOCH = 11;
 const float SCALE = 1.0f / 0.75f;
 const u32 QUARTER = 1u << 30;
-static const std::vector<u64> keys = {3, 1ull << 63, 0};
-#define QUARTER_DROPPED keys.data(), MASKED, EPOCH, QUARTER, SCALE
-#define NOTHING_DROPPED nullptr, 0, EPOCH, 0, 1.0f
+static const std::vector<u64> keys = {3, 1ull << 63, 0, 5, 4};
+#define QUARTER_DROPPED keys.data(), EPOCH, QUARTER, SCALE
+#define NOTHING_DROPPED nullptr, EPOCH, 0, 1.0f
 
 static double kept(u64 lane, u64 position) {
     return mask_of(lane, QUARTER_DROPPED).at(position);
@@ -113,7 +112,7 @@ struct Matrix {
 
 static void masks() {
     u32 entries = 200000;
-    Mask mask = mask_of(0, QUARTER_DROPPED), next = mask_of(0, keys.data(), MASKED, EPOCH + 1, QUARTER, SCALE);
+    Mask mask = mask_of(0, QUARTER_DROPPED), next = mask_of(0, keys.data(), EPOCH + 1, QUARTER, SCALE);
     Mask other = mask_of(1, QUARTER_DROPPED);
     double dropped = 0, both_epochs = 0, both_lanes = 0, neighbours = 0;
     for (u64 i = 0; i < entries; i++) {
@@ -146,7 +145,7 @@ static void dropouts() {
     close("dropout", out, expected);
     launch(2, LANES, 16, false, [&] { rectify(x.data(), QUARTER_DROPPED, size, positive.data()); });
     close("rectify", positive, rectified);
-    launch(2, LANES, 16, false, [&] { rectify_backward(positive.data(), g.data(), MASKED, SCALE, size, dx.data()); });
+    launch(2, LANES, 16, false, [&] { rectify_backward(positive.data(), g.data(), SCALE, size, dx.data()); });
     close("rectify backward", dx, backward);
     launch(1, LANES, 16, false, [&] { dropout(x.data(), NOTHING_DROPPED, size, out.data()); });
     close("dropout of nothing", out, {x.begin(), x.end()});
@@ -174,7 +173,7 @@ static void products() {
 
 static void features() {
     Matrix x(NODES, FEATURES);
-    Floats w = normal(WEIGHTS * FEATURES * COLUMNS), bias = normal(WEIGHTS * COLUMNS), g = normal(LANES * NODES * COLUMNS);
+    Floats w = normal(LANES * FEATURES * COLUMNS), bias = normal(LANES * COLUMNS), g = normal(LANES * NODES * COLUMNS);
     Floats dense(NODES * FEATURES);
     Floats out(g.size()), dw(w.size());
     std::vector<double> of_sparse(g.size()), of_dense(g.size()), d_sparse(w.size()), d_dense(w.size());
@@ -182,11 +181,11 @@ static void features() {
         for (u32 i = 0; i < NODES; i++)
             for (u32 c = 0; c < COLUMNS; c++) {
                 u64 at = (l * NODES + i) * COLUMNS + c;
-                of_sparse[at] = of_dense[at] = bias[l % WEIGHTS * COLUMNS + c];
+                of_sparse[at] = of_dense[at] = bias[l * COLUMNS + c];
                 for (u32 e = x.starts[i]; e < x.starts[i + 1]; e++) {
                     u32 f = x.indices[e];
                     dense[i * FEATURES + f] = x.values[e];
-                    u64 to = (l % WEIGHTS * FEATURES + f) * COLUMNS + c;
+                    u64 to = (l * FEATURES + f) * COLUMNS + c;
                     double by_entry = x.values[e] * kept(l, e), by_place = x.values[e] * kept(l, i * FEATURES + f);
                     of_sparse[at] += by_entry * w[to], of_dense[at] += by_place * w[to];
                     d_sparse[to] += by_entry * g[at], d_dense[to] += by_place * g[at];
@@ -194,20 +193,20 @@ static void features() {
             }
     launch(3, LANES, 16, false, [&] {
         sparse_features(x.starts.data(), x.indices.data(), x.values.data(), w.data(), bias.data(), QUARTER_DROPPED, NODES,
-                        FEATURES, COLUMNS, WEIGHTS, out.data());
+                        FEATURES, COLUMNS, out.data());
     });
     close("sparse features", out, of_sparse);
-    launch(3, WEIGHTS, 16, false, [&] {
+    launch(3, LANES, 16, false, [&] {
         sparse_features_backward(x.turned_starts.data(), x.turned_indices.data(), x.turned_values.data(), x.places.data(),
-                                 g.data(), QUARTER_DROPPED, NODES, FEATURES, COLUMNS, WEIGHTS, LANES, dw.data());
+                                 g.data(), QUARTER_DROPPED, NODES, FEATURES, COLUMNS, dw.data());
     });
     close("sparse features backward", dw, d_sparse);
     launch(3, LANES, 16, false, [&] {
-        dense_features(dense.data(), w.data(), bias.data(), QUARTER_DROPPED, NODES, FEATURES, COLUMNS, WEIGHTS, out.data());
+        dense_features(dense.data(), w.data(), bias.data(), QUARTER_DROPPED, NODES, FEATURES, COLUMNS, out.data());
     });
     close("dense features", out, of_dense);
-    launch(3, WEIGHTS, 16, false, [&] {
-        dense_features_backward(dense.data(), g.data(), QUARTER_DROPPED, NODES, FEATURES, COLUMNS, WEIGHTS, LANES, dw.data());
+    launch(3, LANES, 16, false, [&] {
+        dense_features_backward(dense.data(), g.data(), QUARTER_DROPPED, NODES, FEATURES, COLUMNS, dw.data());
     });
     close("dense features backward", dw, d_dense);
 }
@@ -235,7 +234,7 @@ static void optimiser() {
 
 static void losses() {
     u32 nodes = 700, classes = 4, blocks = 2;
-    Floats logits = normal(LANES * nodes * classes), slope = normal(LANES), weights(LANES), dz(logits.size());
+    Floats logits = normal(LANES * nodes * classes), weights(LANES), dz(logits.size());
     // Ties: the first of the largest is predicted.
     for (u32 at = 0; at < logits.size(); at += 3 * classes) logits[at + 1] = logits[at + 2] = 3.0f;
     std::vector<u32> labels(nodes);
@@ -256,8 +255,7 @@ static void losses() {
             loss += std::log(sum) - z[labels[i]];
             right += best == labels[i];
             for (u32 k = 0; k < classes; k++)
-                gradient[(l * nodes + i) * classes + k] =
-                    slope[l] / count * (std::exp((double)z[k]) / sum - (k == labels[i]));
+                gradient[(l * nodes + i) * classes + k] = (std::exp((double)z[k]) / sum - (k == labels[i])) / count;
         }
         scores.insert(scores.end(), {loss, right});
         means.push_back(loss / count);
@@ -272,8 +270,7 @@ static void losses() {
     launch(1, 1, 16, false, [&] { score_fold(partial.data(), weights.data(), blocks, LANES, 1, mean.data()); });
     close("cross-entropy", mean, means);
     launch(2, LANES, 16, false, [&] {
-        cross_entropy_backward(logits.data(), labels.data(), inside.data(), weights.data(), slope.data(), nodes, classes,
-                               dz.data());
+        cross_entropy_backward(logits.data(), labels.data(), inside.data(), weights.data(), nodes, classes, dz.data());
     });
     close("cross-entropy backward", dz, gradient);
 }

@@ -1,10 +1,10 @@
-// Kernels of training on a GPU. `stages/cuda.rs` launches them and checks the sizes.
+// Kernels of training on a GPU. `stages/tensor/cuda.rs` launches them and checks the sizes.
 //
-// Tensors are f32, contiguous, lanes first: lanes × nodes × columns. A lane is one data split of a batch. Several lanes may
-// share weights (training and evaluation side by side): lane l uses the weights of lane l mod weight_lanes.
+// Tensors are f32, contiguous, lanes first: lanes × nodes × columns. A lane is one data split of a batch,
+// with weights of its own.
 //
 // Every output is summed by one thread, or in a tree of fixed shape, in an order that follows from the data alone. There are
-// no atomics, so the same inputs give the same bytes. `blockIdx.y` is the lane (or the lane of the weights); within a lane
+// no atomics, so the same inputs give the same bytes. `blockIdx.y` is the lane; within a lane
 // threads walk in steps of the whole grid, so any number of blocks is right.
 
 typedef unsigned char u8;
@@ -47,25 +47,25 @@ __device__ float Mask::at(u64 position) const {
     return number < threshold ? 0.0f : scale;
 }
 
-// The mask of a lane; lanes from `masked` on have none (they evaluate).
-__device__ Mask mask_of(u64 lane, const u64 *keys, u32 masked, u64 epoch, u32 threshold, float scale) {
-    if (lane >= masked || threshold == 0) return Mask{0, 0, 1.0f};
+// The mask of a lane; without a threshold there are no keys.
+__device__ Mask mask_of(u64 lane, const u64 *keys, u64 epoch, u32 threshold, float scale) {
+    if (threshold == 0) return Mask{0, 0, 1.0f};
     return Mask{mixed(keys[lane] ^ mixed(epoch + 1)), threshold, scale};
 }
 
-#define MASKS const u64 *keys, u32 masked, u64 epoch, u32 threshold, float scale
+#define MASKS const u64 *keys, u64 epoch, u32 threshold, float scale
 
 // out = x ⊙ mask
 extern "C" __global__ void dropout(const float *x, MASKS, u64 size, float *out) {
     u64 lane = blockIdx.y, first = lane * size;
-    Mask mask = mask_of(lane, keys, masked, epoch, threshold, scale);
+    Mask mask = mask_of(lane, keys, epoch, threshold, scale);
     EACH(i, size) out[first + i] = x[first + i] * mask.at(i);
 }
 
 // out = max(x, 0) ⊙ mask
 extern "C" __global__ void rectify(const float *x, MASKS, u64 size, float *out) {
     u64 lane = blockIdx.y, first = lane * size;
-    Mask mask = mask_of(lane, keys, masked, epoch, threshold, scale);
+    Mask mask = mask_of(lane, keys, epoch, threshold, scale);
     EACH(i, size) {
         float value = x[first + i];
         // A comparison and not fmaxf, which would turn NaN into 0 and hide it.
@@ -74,10 +74,9 @@ extern "C" __global__ void rectify(const float *x, MASKS, u64 size, float *out) 
 }
 
 // dx = g where the result was positive, times the scale of the survivors
-extern "C" __global__ void rectify_backward(const float *out, const float *g, u32 masked, float scale, u64 size, float *dx) {
-    u64 lane = blockIdx.y, first = lane * size;
-    float factor = lane < masked ? scale : 1.0f;
-    EACH(i, size) dx[first + i] = out[first + i] > 0.0f ? g[first + i] * factor : 0.0f;
+extern "C" __global__ void rectify_backward(const float *out, const float *g, float scale, u64 size, float *dx) {
+    u64 first = blockIdx.y * size;
+    EACH(i, size) dx[first + i] = out[first + i] > 0.0f ? g[first + i] * scale : 0.0f;
 }
 
 // ---- Products ----
@@ -96,16 +95,15 @@ extern "C" __global__ void spmm(const u32 *starts, const u32 *indices, const flo
     }
 }
 
-// out[l, i, :] = bias[w, :] + Σ_f m(l, i, f) x_if W[w, f, :], with X by rows; a mask position is the place of the entry
+// out[l, i, :] = bias[l, :] + Σ_f m(l, i, f) x_if W[l, f, :], with X by rows; a mask position is the place of the entry
 extern "C" __global__ void sparse_features(const u32 *starts, const u32 *indices, const float *values, const float *weights,
-                                           const float *bias, MASKS, u64 rows, u64 features, u32 columns, u32 weight_lanes,
-                                           float *out) {
-    u64 lane = blockIdx.y, w = lane % weight_lanes, size = rows * columns;
-    Mask mask = mask_of(lane, keys, masked, epoch, threshold, scale);
-    weights += w * features * columns;
+                                           const float *bias, MASKS, u64 rows, u64 features, u32 columns, float *out) {
+    u64 lane = blockIdx.y, size = rows * columns;
+    Mask mask = mask_of(lane, keys, epoch, threshold, scale);
+    weights += lane * features * columns;
     EACH(at, size) {
         u64 i = at / columns, c = at % columns;
-        float sum = bias ? bias[w * columns + c] : 0.0f;
+        float sum = bias ? bias[lane * columns + c] : 0.0f;
         for (u32 e = starts[i]; e < starts[i + 1]; e++) {
             float x = values[e] * mask.at(e);
             if (x != 0.0f) sum += x * weights[(u64)indices[e] * columns + c];
@@ -114,36 +112,33 @@ extern "C" __global__ void sparse_features(const u32 *starts, const u32 *indices
     }
 }
 
-// dW[w, f, :] = Σ_{l: l mod weight_lanes = w} Σ_i m(l, i, f) x_if g[l, i, :], with X by columns; `places` says where an
-// entry stands by rows
+// dW[l, f, :] = Σ_i m(l, i, f) x_if g[l, i, :], with X by columns; `places` says where an entry stands by rows
 extern "C" __global__ void sparse_features_backward(const u32 *starts, const u32 *indices, const float *values,
                                                     const u32 *places, const float *g, MASKS, u64 rows, u64 features,
-                                                    u32 columns, u32 weight_lanes, u32 lanes, float *dw) {
-    u64 w = blockIdx.y, size = features * columns;
+                                                    u32 columns, float *dw) {
+    u64 lane = blockIdx.y, size = features * columns;
+    Mask mask = mask_of(lane, keys, epoch, threshold, scale);
+    g += lane * rows * columns;
     EACH(at, size) {
         u64 f = at / columns, c = at % columns;
         float sum = 0.0f;
-        for (u64 lane = w; lane < lanes; lane += weight_lanes) {
-            Mask mask = mask_of(lane, keys, masked, epoch, threshold, scale);
-            const float *of_lane = g + lane * rows * columns;
-            for (u32 e = starts[f]; e < starts[f + 1]; e++) {
-                float x = values[e] * mask.at(places[e]);
-                if (x != 0.0f) sum += x * of_lane[(u64)indices[e] * columns + c];
-            }
+        for (u32 e = starts[f]; e < starts[f + 1]; e++) {
+            float x = values[e] * mask.at(places[e]);
+            if (x != 0.0f) sum += x * g[(u64)indices[e] * columns + c];
         }
-        dw[w * size + at] = sum;
+        dw[lane * size + at] = sum;
     }
 }
 
 // The same with X dense, rows × features; a mask position is i · features + f
 extern "C" __global__ void dense_features(const float *x, const float *weights, const float *bias, MASKS, u64 rows,
-                                          u64 features, u32 columns, u32 weight_lanes, float *out) {
-    u64 lane = blockIdx.y, w = lane % weight_lanes, size = rows * columns;
-    Mask mask = mask_of(lane, keys, masked, epoch, threshold, scale);
-    weights += w * features * columns;
+                                          u64 features, u32 columns, float *out) {
+    u64 lane = blockIdx.y, size = rows * columns;
+    Mask mask = mask_of(lane, keys, epoch, threshold, scale);
+    weights += lane * features * columns;
     EACH(at, size) {
         u64 i = at / columns, c = at % columns;
-        float sum = bias ? bias[w * columns + c] : 0.0f;
+        float sum = bias ? bias[lane * columns + c] : 0.0f;
         for (u64 f = 0; f < features; f++) {
             u64 place = i * features + f;
             sum += x[place] * mask.at(place) * weights[f * columns + c];
@@ -153,20 +148,18 @@ extern "C" __global__ void dense_features(const float *x, const float *weights, 
 }
 
 extern "C" __global__ void dense_features_backward(const float *x, const float *g, MASKS, u64 rows, u64 features, u32 columns,
-                                                   u32 weight_lanes, u32 lanes, float *dw) {
-    u64 w = blockIdx.y, size = features * columns;
+                                                   float *dw) {
+    u64 lane = blockIdx.y, size = features * columns;
+    Mask mask = mask_of(lane, keys, epoch, threshold, scale);
+    g += lane * rows * columns;
     EACH(at, size) {
         u64 f = at / columns, c = at % columns;
         float sum = 0.0f;
-        for (u64 lane = w; lane < lanes; lane += weight_lanes) {
-            Mask mask = mask_of(lane, keys, masked, epoch, threshold, scale);
-            const float *of_lane = g + lane * rows * columns;
-            for (u64 i = 0; i < rows; i++) {
-                u64 place = i * features + f;
-                sum += x[place] * mask.at(place) * of_lane[i * columns + c];
-            }
+        for (u64 i = 0; i < rows; i++) {
+            u64 place = i * features + f;
+            sum += x[place] * mask.at(place) * g[i * columns + c];
         }
-        dw[w * size + at] = sum;
+        dw[lane * size + at] = sum;
     }
 }
 
@@ -245,12 +238,11 @@ extern "C" __global__ void score_fold(const double *partial, const float *weight
     }
 }
 
-// dz[l, i, :] = slope[l] weights[l] (softmax(z[l, i, :]) − one-hot(label_i)) for nodes in the part, else 0
+// dz[l, i, :] = weights[l] (softmax(z[l, i, :]) − one-hot(label_i)) for nodes in the part, else 0
 extern "C" __global__ void cross_entropy_backward(const float *logits, const u32 *labels, const u8 *inside,
-                                                  const float *weights, const float *slope, u64 nodes, u32 classes,
-                                                  float *dz) {
+                                                  const float *weights, u64 nodes, u32 classes, float *dz) {
     u64 lane = blockIdx.y;
-    float factor = slope[lane] * weights[lane];
+    float factor = weights[lane];
     EACH(i, nodes) {
         u64 at = lane * nodes + i;
         const float *of_node = logits + at * classes;

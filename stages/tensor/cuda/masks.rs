@@ -5,26 +5,24 @@ use std::sync::{Arc, OnceLock};
 
 use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaSlice, LaunchArgs, PushKernelArg};
-use candle_core::{CudaDevice, CudaStorage, Result};
+use candle_core::{CudaDevice, Result, Tensor, bail};
 
-use super::{Input, NULL, blocks, dims, done, kernel, launch, once, room, small, values};
+use super::{GpuTensor, MODULE, NULL, PTX, blocks, dims, done, launch, once, room, values};
 
 /// A key for every lane, uploaded when it is first used and kept.
 pub struct Keys {
     keys: Vec<u64>,
-    lanes: u32,
     uploaded: OnceLock<CudaSlice<u64>>,
 }
 
 impl Keys {
     /// Names the keys.
     pub fn new(keys: Vec<u64>) -> Self {
-        // A launch refuses more lanes than that.
-        Self { lanes: u32::try_from(keys.len()).unwrap_or(u32::MAX), keys, uploaded: OnceLock::new() }
+        Self { keys, uploaded: OnceLock::new() }
     }
 }
 
-/// Inverted dropout of the first lanes of a batch in one pass.
+/// Inverted dropout of the lanes of a batch in one pass.
 pub struct Masks {
     keys: Arc<Keys>,
     /// The number of the pass, so that each has masks of its own.
@@ -34,7 +32,7 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// Drops with probability `p`, 0 ≤ p < 1, in the lanes that there are keys for; the lanes after them keep everything.
+    /// Drops with probability `p`, 0 ≤ p < 1; there is a key for every lane.
     pub fn new(keys: Arc<Keys>, pass: u64, p: f64) -> Self {
         // p is met to 32 binary digits.
         let threshold = (p.clamp(0.0, 1.0) * 2f64.powi(32)) as u32;
@@ -48,15 +46,21 @@ impl Masks {
     }
 }
 
-/// Pushes the arguments of a kernel that are about masks.
-pub(super) fn push<'a>(masks: Option<&'a Masks>, args: &mut LaunchArgs<'a>, device: &CudaDevice) -> Result<()> {
+/// Pushes the arguments of a kernel that are about the masks of `lanes` lanes.
+pub(super) fn push<'a>(
+    masks: Option<&'a Masks>,
+    lanes: usize,
+    args: &mut LaunchArgs<'a>,
+    device: &CudaDevice,
+) -> Result<()> {
     match masks {
+        Some(Masks { keys, .. }) if keys.keys.len() != lanes => bail!("{} masks for {lanes} lanes", keys.keys.len()),
         Some(masks) => {
             let keys = once(&masks.keys.uploaded, || device.clone_htod(&masks.keys.keys))?;
-            args.arg(keys).arg(&masks.keys.lanes).arg(&masks.pass).arg(&masks.threshold).arg(&masks.scale);
+            args.arg(keys).arg(&masks.pass).arg(&masks.threshold).arg(&masks.scale);
         }
         None => {
-            args.arg(&NULL).arg(&0u32).arg(&0u64).arg(&0u32).arg(&1f32);
+            args.arg(&NULL).arg(&0u64).arg(&0u32).arg(&1f32);
         }
     }
     Ok(())
@@ -66,7 +70,7 @@ pub(super) fn push<'a>(masks: Option<&'a Masks>, args: &mut LaunchArgs<'a>, devi
 ///
 /// # Errors
 /// When the tensor is not contiguous.
-pub fn dropout(x: Input, masks: &Masks) -> Result<CudaStorage> {
+pub fn dropout(x: GpuTensor, masks: &Masks) -> Result<Tensor> {
     masked("dropout", x, Some(masks))
 }
 
@@ -74,41 +78,39 @@ pub fn dropout(x: Input, masks: &Masks) -> Result<CudaStorage> {
 ///
 /// # Errors
 /// When the tensor is not contiguous.
-pub fn rectify(x: Input, masks: Option<&Masks>) -> Result<CudaStorage> {
+pub fn rectify(x: GpuTensor, masks: Option<&Masks>) -> Result<Tensor> {
     masked("rectify", x, masks)
 }
 
-fn masked(name: &str, x: Input, masks: Option<&Masks>) -> Result<CudaStorage> {
-    let (lanes, nodes, columns) = dims(x.1)?;
+fn masked(name: &str, x: GpuTensor, masks: Option<&Masks>) -> Result<Tensor> {
+    let ((lanes, nodes, columns), device, shape) = (dims(x.1)?, x.0.device(), x.1.shape());
     let size = nodes * columns;
-    let device = x.0.device();
     let x = values::<f32>(x, lanes * size, "x")?;
     let mut out = room::<f32>(device, lanes * size)?;
     let length = size as u64;
-    let func = kernel(device, name)?;
+    let func = device.get_or_load_custom_func(name, MODULE, PTX)?;
     let mut args = func.builder();
     args.arg(&x);
-    push(masks, &mut args, device)?;
+    push(masks, lanes, &mut args, device)?;
     args.arg(&length).arg(&mut out);
     launch(args, blocks(size)?, lanes)?;
-    Ok(done(out, device))
+    Ok(done(out, device, shape))
 }
 
 /// Returns the gradient of [`rectify`] at its input, from its result and the gradient there; `scale` is that of the masks.
 ///
 /// # Errors
 /// When the shapes do not fit.
-pub fn rectify_backward(result: Input, gradient: Input, scale: f64) -> Result<CudaStorage> {
-    let (lanes, nodes, columns) = dims(result.1)?;
+pub fn rectify_backward(result: GpuTensor, gradient: GpuTensor, scale: f64) -> Result<Tensor> {
+    let ((lanes, nodes, columns), device, shape) = (dims(result.1)?, result.0.device(), result.1.shape());
     let size = nodes * columns;
-    let device = result.0.device();
     let result = values::<f32>(result, lanes * size, "result")?;
     let gradient = values::<f32>(gradient, lanes * size, "gradient")?;
     let mut out = room::<f32>(device, lanes * size)?;
-    let (masked, scale, length) = (small(lanes)?, scale as f32, size as u64);
-    let func = kernel(device, "rectify_backward")?;
+    let (scale, length) = (scale as f32, size as u64);
+    let func = device.get_or_load_custom_func("rectify_backward", MODULE, PTX)?;
     let mut args = func.builder();
-    args.arg(&result).arg(&gradient).arg(&masked).arg(&scale).arg(&length).arg(&mut out);
+    args.arg(&result).arg(&gradient).arg(&scale).arg(&length).arg(&mut out);
     launch(args, blocks(size)?, lanes)?;
-    Ok(done(out, device))
+    Ok(done(out, device, shape))
 }

@@ -97,7 +97,7 @@ pub(super) fn by_plain_loop(
         let falls = p.lr_decay.powi((epoch / p.lr_decay_every) as i32);
         for ((named, weight), gradient) in built.weights.iter().zip(&mut weights).zip(gradients) {
             let Some(gradient) = gradient else { continue };
-            let rule = named.rule().unwrap();
+            let rule = named.rule.unwrap();
             // The schedule of a rate of the model's own: the same share of it as of the run's rate.
             let rate = match rule.rate {
                 Rate::Shared => p.lr * falls,

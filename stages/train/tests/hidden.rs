@@ -2,9 +2,9 @@
 
 use super::batched::logits_of;
 use super::*;
+use crate::models::Weights;
 use crate::models::testing::{Built, build_by_name};
 use crate::models::tests::seams::ROW;
-use crate::models::{Model, Weights};
 
 fn keeping(model: &str) -> Params {
     Params { keep_hidden: true, select: ValMetric::of("loss"), ..params(model) }
@@ -65,7 +65,7 @@ fn what_a_model_changes_itself_is_stored_as_it_was_at_the_kept_epoch() {
             let split = split.unwrap();
             let mut streams = testing::streams(1);
             let mut weights = Weights::new(&mut streams, DType::F32, Device::Cpu);
-            let model: Box<dyn Model> = ROW.build(&variant, &run.data, &mut weights).unwrap();
+            let model = run.model.build(&run.data, &mut weights).unwrap();
             let weights = weights.into_named();
             let built = Built { model, weights, streams };
             assert_eq!(logits_of(&built, &split, &run.data), split.logits, "the mean belongs to the weights");

@@ -10,7 +10,9 @@
 
 use std::collections::HashMap;
 
-use crate::reading::number::BadValue;
+use crate::contract::params::list;
+use crate::reading::npz::Header;
+use crate::reading::number::{BadValue, Number};
 
 /// The most values on the stack, and the most open marks; Python fills containers a thousand entries at a time.
 const MOST_STACKED: usize = 1 << 16;
@@ -27,25 +29,16 @@ const OPCODES: &str = "PROTO, STOP, MARK, GLOBAL, REDUCE, BUILD, NEWOBJ, NONE, N
      BININT2, BINSTRING, SHORT_BINSTRING, EMPTY_TUPLE, TUPLE, TUPLE1, TUPLE2, TUPLE3, EMPTY_LIST, APPEND, APPENDS, \
      EMPTY_DICT, SETITEM, SETITEMS, BINPUT, LONG_BINPUT, BINGET and LONG_BINGET of Python 2, protocol 2";
 
-/// A class or function that a pickle may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    Sparse,
-    Reconstruct,
-    Array,
-    Type,
-    DefaultDict,
-    List,
-}
-
-const CLASSES: [(Class, &str, &str); 6] = [
-    (Class::Sparse, "scipy.sparse.csr", "csr_matrix"),
-    (Class::Reconstruct, "numpy.core.multiarray", "_reconstruct"),
-    (Class::Array, "numpy", "ndarray"),
-    (Class::Type, "numpy", "dtype"),
-    (Class::DefaultDict, "collections", "defaultdict"),
-    (Class::List, "__builtin__", "list"),
-];
+const SPARSE: &str = "scipy.sparse.csr.csr_matrix";
+const RECONSTRUCT: &str = "numpy.core.multiarray._reconstruct";
+const ARRAY: &str = "numpy.ndarray";
+const TYPE: &str = "numpy.dtype";
+const DEFAULT_DICT: &str = "collections.defaultdict";
+const LIST: &str = "__builtin__.list";
+/// The classes and functions that a pickle may name.
+const CLASSES: [&str; 6] = [SPARSE, RECONSTRUCT, ARRAY, TYPE, DEFAULT_DICT, LIST];
+/// The number types that an array may have.
+const NUMBERS: [&str; 4] = ["i4", "i8", "f4", "f8"];
 
 /// A value on the stack.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +47,8 @@ pub enum Value<'b> {
     Bool(bool),
     Int(i32),
     Text(&'b [u8]),
-    Class(Class),
+    /// One of [`CLASSES`].
+    Class(&'static str),
     /// The number of an object.
     Object(usize),
 }
@@ -67,9 +61,10 @@ pub enum Object<'b> {
     Dict(Vec<(&'b [u8], Value<'b>)>),
     /// A `defaultdict(list)`: a key and the number of its list.
     Lists(Vec<(i32, usize)>),
-    Type(Scalar, Option<Endian>),
+    /// One of [`NUMBERS`] and the sign of its byte order, `<` or `>`.
+    Type(&'static str, Option<&'static str>),
     Array(Option<Array<'b>>),
-    Sparse(Option<Sparse>),
+    Sparse(Option<Sparse<'b>>),
 }
 
 impl Object<'_> {
@@ -87,52 +82,34 @@ impl Object<'_> {
     }
 }
 
-/// A number type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
-    I4,
-    I8,
-    F4,
-    F8,
-}
-
-impl Scalar {
-    /// Its size in bytes.
-    pub fn size(self) -> usize {
-        match self {
-            Self::I4 | Self::F4 => 4,
-            Self::I8 | Self::F8 => 8,
-        }
-    }
-}
-
-/// The order of the bytes of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endian {
-    Little,
-    Big,
-}
-
-/// An array of one or two dimensions whose bytes are exactly as many as its shape says.
-#[derive(Clone, Copy, Debug)]
+/// An array of one or two dimensions whose bytes are exactly as many as its header says.
+#[derive(Clone, Debug)]
 pub struct Array<'b> {
-    pub rows: usize,
-    /// `None` where it has one dimension.
-    pub cols: Option<usize>,
-    pub scalar: Scalar,
-    pub endian: Endian,
-    pub by_column: bool,
+    pub header: Header,
     pub bytes: &'b [u8],
 }
 
-/// A sparse matrix: its shape and the numbers of its arrays.
-#[derive(Clone, Copy, Debug)]
-pub struct Sparse {
+impl Array<'_> {
+    /// Decodes all numbers in row-major order.
+    ///
+    /// # Errors
+    /// When `convert` refuses.
+    pub fn decode<T: Copy>(
+        &self,
+        convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
+    ) -> Result<Vec<T>, BadValue> {
+        self.header.decode(&mut &self.bytes[..], convert)
+    }
+}
+
+/// A sparse matrix: its shape and its arrays.
+#[derive(Debug)]
+pub struct Sparse<'b> {
     pub rows: usize,
     pub cols: usize,
-    pub indptr: usize,
-    pub indices: usize,
-    pub data: usize,
+    pub indptr: Array<'b>,
+    pub indices: Array<'b>,
+    pub data: Array<'b>,
 }
 
 /// The machine and all that it has made.
@@ -143,11 +120,11 @@ pub struct Machine<'b> {
     at: usize,
     /// Where the current opcode stands.
     op: usize,
-    stack: Vec<Value<'b>>,
+    pub(super) stack: Vec<Value<'b>>,
     /// Stack heights at the open marks.
-    marks: Vec<usize>,
-    memo: HashMap<u32, Value<'b>>,
-    objects: Vec<Object<'b>>,
+    pub(super) marks: Vec<usize>,
+    pub(super) memo: HashMap<u32, Value<'b>>,
+    pub(super) objects: Vec<Object<'b>>,
 }
 
 type Step<T = ()> = Result<T, BadValue>;
@@ -157,11 +134,6 @@ impl<'b> Machine<'b> {
     pub fn new(bytes: &'b [u8]) -> Self {
         let (stack, marks, objects) = (Vec::new(), Vec::new(), Vec::new());
         Self { bytes, at: 0, op: 0, stack, marks, memo: HashMap::new(), objects }
-    }
-
-    /// Returns an object by its number.
-    pub fn object(&self, id: usize) -> Option<&Object<'b>> {
-        self.objects.get(id)
     }
 
     /// Runs the whole pickle and returns its one value.
@@ -176,7 +148,7 @@ impl<'b> Machine<'b> {
         }
         loop {
             self.op = self.at;
-            let [opcode] = self.array()?;
+            let opcode = self.take(1)?[0];
             match opcode {
                 b'.' => return self.stop(),
                 b'(' => self.mark()?,
@@ -187,76 +159,43 @@ impl<'b> Machine<'b> {
                 b'N' => self.push(Value::None)?,
                 0x88 => self.push(Value::Bool(true))?,
                 0x89 => self.push(Value::Bool(false))?,
-                b'J' => {
-                    let number = i32::from_le_bytes(self.array()?);
-                    self.push(Value::Int(number))?;
+                b'K' | b'M' | b'J' => {
+                    let number = self.number(match opcode {
+                        b'K' => 1,
+                        b'M' => 2,
+                        _ => 4,
+                    })?;
+                    self.push(Value::Int(number.cast_signed()))?;
                 }
-                b'K' => {
-                    let [number] = self.array()?;
-                    self.push(Value::Int(number.into()))?;
-                }
-                b'M' => {
-                    let number = u16::from_le_bytes(self.array()?);
-                    self.push(Value::Int(number.into()))?;
-                }
-                b'T' => {
-                    let length = i32::from_le_bytes(self.array()?);
+                b'U' | b'T' => {
+                    let length = self.number(if opcode == b'U' { 1 } else { 4 })?.cast_signed();
                     let Ok(length) = usize::try_from(length) else {
                         return self.refuse(format!("text has length {length}"));
                     };
                     let text = self.take(length)?;
                     self.push(Value::Text(text))?;
                 }
-                b'U' => {
-                    let [length] = self.array()?;
-                    let text = self.take(length.into())?;
-                    self.push(Value::Text(text))?;
-                }
                 b')' => self.push_object(Object::Tuple(Vec::new()))?,
-                b't' => {
-                    let items = self.pop_mark()?;
-                    self.tuple(items)?;
-                }
-                0x85..=0x87 => {
-                    let mut items = Vec::new();
-                    for _ in 0x84..opcode {
-                        items.push(self.pop()?);
-                    }
-                    items.reverse();
+                b't' | 0x85..=0x87 => {
+                    let items = if opcode == b't' { self.pop_mark()? } else { self.pop_some(opcode - 0x84)? };
                     self.tuple(items)?;
                 }
                 b']' => self.push_object(Object::List(Vec::new()))?,
-                b'a' => {
-                    let item = self.pop()?;
-                    self.append(&[item])?;
-                }
-                b'e' => {
-                    let items = self.pop_mark()?;
+                b'a' | b'e' => {
+                    let items = if opcode == b'a' { self.pop_some(1)? } else { self.pop_mark()? };
                     self.append(&items)?;
                 }
                 b'}' => self.push_object(Object::Dict(Vec::new()))?,
-                b's' => {
-                    let (value, key) = (self.pop()?, self.pop()?);
-                    self.set(&[key, value])?;
-                }
-                b'u' => {
-                    let items = self.pop_mark()?;
+                b's' | b'u' => {
+                    let items = if opcode == b's' { self.pop_some(2)? } else { self.pop_mark()? };
                     self.set(&items)?;
                 }
-                b'q' => {
-                    let [number] = self.array()?;
-                    self.put(number.into())?;
-                }
-                b'r' => {
-                    let number = u32::from_le_bytes(self.array()?);
+                b'q' | b'r' => {
+                    let number = self.number(if opcode == b'q' { 1 } else { 4 })?;
                     self.put(number)?;
                 }
-                b'h' => {
-                    let [number] = self.array()?;
-                    self.get(number.into())?;
-                }
-                b'j' => {
-                    let number = u32::from_le_bytes(self.array()?);
+                b'h' | b'j' => {
+                    let number = self.number(if opcode == b'h' { 1 } else { 4 })?;
                     self.get(number)?;
                 }
                 _ => {
@@ -269,7 +208,7 @@ impl<'b> Machine<'b> {
 
     /// A problem at the current opcode.
     fn refuse<T>(&self, what: impl Into<String>) -> Step<T> {
-        Err(BadValue { at: format!("byte {}", self.op), what: what.into() })
+        Err(BadValue::new(format_args!("byte {}", self.op), what))
     }
 
     fn take(&mut self, length: usize) -> Step<&'b [u8]> {
@@ -282,10 +221,11 @@ impl<'b> Machine<'b> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Step<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
+    /// Reads a number of up to four bytes.
+    fn number(&mut self, width: usize) -> Step<u32> {
+        let mut bytes = [0; 4];
+        bytes[..width].copy_from_slice(self.take(width)?);
+        Ok(u32::from_le_bytes(bytes))
     }
 
     fn line(&mut self) -> Step<&'b [u8]> {
@@ -329,6 +269,13 @@ impl<'b> Machine<'b> {
     fn pop(&mut self) -> Step<Value<'b>> {
         match self.stack.pop() {
             Some(value) if self.stack.len() >= self.floor() => Ok(value),
+            _ => self.refuse("a value is missing on the stack"),
+        }
+    }
+
+    fn pop_some(&mut self, count: u8) -> Step<Vec<Value<'b>>> {
+        match self.stack.len().checked_sub(count.into()) {
+            Some(height) if height >= self.floor() => Ok(self.stack.split_off(height)),
             _ => self.refuse("a value is missing on the stack"),
         }
     }
@@ -383,50 +330,42 @@ impl<'b> Machine<'b> {
     }
 
     fn global(&mut self) -> Step {
-        let (module, name) = (self.line()?, self.line()?);
-        let known = CLASSES.iter().find(|(_, m, n)| m.as_bytes() == module && n.as_bytes() == name);
-        if let Some((class, ..)) = known {
-            return self.push(Value::Class(*class));
+        let named = [self.line()?, b".", self.line()?].concat();
+        if let Some(class) = CLASSES.into_iter().find(|class| class.as_bytes() == named) {
+            return self.push(Value::Class(class));
         }
-        let known: Vec<_> = CLASSES.iter().map(|(_, m, n)| format!("`{m}.{n}`")).collect();
-        let (module, name, known) = (module.escape_ascii(), name.escape_ascii(), known.join(", "));
-        self.refuse(format!("class `{module}.{name}` is not understood, expected one of {known}"))
+        let (named, known) = (named.escape_ascii(), list(CLASSES.into_iter()));
+        self.refuse(format!("class `{named}` is not understood, expected one of {known}"))
+    }
+
+    /// Returns the object that a value stands for, if it does.
+    pub fn object_of(&self, value: Value) -> Option<&Object<'b>> {
+        if let Value::Object(id) = value { self.objects.get(id) } else { None }
     }
 
     /// Returns the entries of a tuple, or nothing.
     fn entries(&self, value: Value) -> Option<&[Value<'b>]> {
-        let Value::Object(id) = value else { return None };
-        match self.objects.get(id)? {
-            Object::Tuple(items) => Some(items),
-            _ => None,
-        }
+        if let Object::Tuple(items) = self.object_of(value)? { Some(items) } else { None }
     }
 
     fn reduce(&mut self) -> Step {
         let (arguments, callee) = (self.pop()?, self.pop()?);
         let Value::Class(class) = callee else { return self.refuse("what is called is not a class") };
         let made = match (class, self.entries(arguments).unwrap_or_default()) {
-            (Class::Reconstruct, &[Value::Class(Class::Array), shape, Value::Text(b"b")])
+            (RECONSTRUCT, &[Value::Class(ARRAY), shape, Value::Text(b"b")])
                 if self.entries(shape) == Some(&[Value::Int(0)]) =>
             {
                 Object::Array(None)
             }
-            (Class::Type, &[Value::Text(code), Value::Int(0), Value::Int(1)]) => {
-                let scalar = match code {
-                    b"i4" => Scalar::I4,
-                    b"i8" => Scalar::I8,
-                    b"f4" => Scalar::F4,
-                    b"f8" => Scalar::F8,
-                    _ => {
-                        let code = &code[..code.len().min(LONGEST_NAME)];
-                        let what = format!("number type `{}`, expected i4, i8, f4 or f8", code.escape_ascii());
-                        return self.refuse(what);
-                    }
+            (TYPE, &[Value::Text(code), Value::Int(0), Value::Int(1)]) => {
+                let Some(known) = NUMBERS.into_iter().find(|known| known.as_bytes() == code) else {
+                    let code = &code[..code.len().min(LONGEST_NAME)];
+                    return self.refuse(format!("number type `{}`, expected i4, i8, f4 or f8", code.escape_ascii()));
                 };
-                Object::Type(scalar, None)
+                Object::Type(known, None)
             }
-            (Class::DefaultDict, &[Value::Class(Class::List)]) => Object::Lists(Vec::new()),
-            _ => return self.refuse(format!("{} is not called as NumPy and Python write it", shown(class))),
+            (DEFAULT_DICT, &[Value::Class(LIST)]) => Object::Lists(Vec::new()),
+            _ => return self.refuse(format!("`{class}` is not called as NumPy and Python write it")),
         };
         self.push_object(made)
     }
@@ -434,8 +373,8 @@ impl<'b> Machine<'b> {
     fn new_object(&mut self) -> Step {
         let (arguments, class) = (self.pop()?, self.pop()?);
         match (class, self.entries(arguments)) {
-            (Value::Class(Class::Sparse), Some([])) => self.push_object(Object::Sparse(None)),
-            (Value::Class(class), _) => self.refuse(format!("{} is not made as SciPy writes it", shown(class))),
+            (Value::Class(SPARSE), Some([])) => self.push_object(Object::Sparse(None)),
+            (Value::Class(class), _) => self.refuse(format!("`{class}` is not made as SciPy writes it")),
             _ => self.refuse("what is made is not of a class"),
         }
     }
@@ -490,7 +429,7 @@ impl<'b> Machine<'b> {
         let state = self.pop()?;
         let Value::Object(target) = self.top()? else { return self.refuse("what is filled is not an object") };
         let made = match self.objects.get(target) {
-            Some(Object::Type(scalar, None)) => self.type_of(*scalar, state)?,
+            Some(Object::Type(code, None)) => Object::Type(code, Some(self.byte_order(state)?)),
             Some(Object::Array(None)) => Object::Array(Some(self.array_of(state)?)),
             Some(Object::Sparse(None)) => Object::Sparse(Some(self.sparse_of(state)?)),
             Some(other) => return self.refuse(format!("{} is filled twice, or cannot be filled", other.about())),
@@ -502,22 +441,13 @@ impl<'b> Machine<'b> {
         Ok(())
     }
 
-    fn type_of(&self, scalar: Scalar, state: Value) -> Step<Object<'b>> {
-        let endian = match self.entries(state) {
-            Some([Value::Int(3), Value::Text(order), rest @ ..])
-                if *rest == [Value::None, Value::None, Value::None, Value::Int(-1), Value::Int(-1), Value::Int(0)] =>
-            {
-                match *order {
-                    b"<" => Some(Endian::Little),
-                    b">" => Some(Endian::Big),
-                    _ => None,
-                }
-            }
-            _ => None,
-        };
-        match endian {
-            Some(endian) => Ok(Object::Type(scalar, Some(endian))),
-            None => self.refuse("a number type that is not a plain one with a byte order"),
+    fn byte_order(&self, state: Value) -> Step<&'static str> {
+        const PLAIN: [Value; 6] =
+            [Value::None, Value::None, Value::None, Value::Int(-1), Value::Int(-1), Value::Int(0)];
+        match self.entries(state) {
+            Some([Value::Int(3), Value::Text(b"<"), rest @ ..]) if *rest == PLAIN => Ok("<"),
+            Some([Value::Int(3), Value::Text(b">"), rest @ ..]) if *rest == PLAIN => Ok(">"),
+            _ => self.refuse("a number type that is not a plain one with a byte order"),
         }
     }
 
@@ -527,66 +457,42 @@ impl<'b> Machine<'b> {
         else {
             return self.refuse("an array without version, shape, number type, order and bytes");
         };
-        let Some(Object::Type(scalar, Some(endian))) = self.objects.get(dtype) else {
+        let Some(Object::Type(code, Some(order))) = self.objects.get(dtype) else {
             return self.refuse("an array without a number type");
         };
-        let dims = self.entries(shape).unwrap_or_default().iter().map(|size| match size {
-            Value::Int(size) => usize::try_from(*size).ok(),
-            _ => None,
-        });
-        let (rows, cols) = match dims.collect::<Option<Vec<_>>>().as_deref() {
-            Some([rows]) => (*rows, None),
-            Some([rows, cols]) => (*rows, Some(*cols)),
-            _ => return self.refuse("the shape of an array is not one or two sizes"),
+        let shape = self.sizes(shape).filter(|sizes| matches!(sizes.len(), 1 | 2));
+        let Some(header) = shape.and_then(|shape| Header::new(&format!("{order}{code}"), by_column, shape)) else {
+            return self.refuse("the shape of an array is not one or two sizes");
         };
-        let expected = rows.checked_mul(cols.unwrap_or(1)).and_then(|n| n.checked_mul(scalar.size()));
-        if expected != Some(bytes.len()) {
-            let shape = cols.map_or(format!("{rows}"), |cols| format!("{rows} × {cols}"));
-            let (size, found) = (scalar.size(), bytes.len());
+        if header.bytes() != Some(bytes.len()) {
+            let shape: Vec<_> = header.shape.iter().map(ToString::to_string).collect();
+            let (shape, size, found) = (shape.join(" × "), header.size, bytes.len());
             return self.refuse(format!("an array of {shape} numbers of {size} bytes each has {found} bytes"));
         }
-        Ok(Array { rows, cols, scalar: *scalar, endian: *endian, by_column, bytes })
+        Ok(Array { header, bytes })
     }
 
-    fn sparse_of(&self, state: Value) -> Step<Sparse> {
-        let Value::Object(id) = state else { return self.refuse("a sparse matrix without its parts") };
-        let Some(Object::Dict(entries)) = self.objects.get(id) else {
+    /// Returns the entries of a tuple of sizes.
+    fn sizes(&self, value: Value) -> Option<Vec<usize>> {
+        let size = |size: &Value| if let Value::Int(size) = size { usize::try_from(*size).ok() } else { None };
+        self.entries(value)?.iter().map(size).collect()
+    }
+
+    fn sparse_of(&self, state: Value) -> Step<Sparse<'b>> {
+        let Some(Object::Dict(entries)) = self.object_of(state) else {
             return self.refuse("a sparse matrix without its parts");
         };
         let entry = |name: &str| entries.iter().find(|(key, _)| *key == name.as_bytes()).map(|(_, value)| *value);
         if !matches!(entry("format"), None | Some(Value::Text(b"csr"))) {
             return self.refuse("a sparse matrix that is not stored by rows, expected format `csr`");
         }
-        let size = |n: i32| usize::try_from(n).ok();
-        let shape = match entry("_shape").and_then(|shape| self.entries(shape)) {
-            Some(&[Value::Int(rows), Value::Int(cols)]) => size(rows).zip(size(cols)),
-            _ => None,
-        };
-        let Some((rows, cols)) = shape else {
+        let Some(&[rows, cols]) = entry("_shape").and_then(|shape| self.sizes(shape)).as_deref() else {
             return self.refuse("a sparse matrix without `_shape`, expected rows and columns");
         };
-        let part = |name| match entry(name) {
-            Some(Value::Object(id)) if matches!(self.objects.get(id), Some(Object::Array(Some(_)))) => Ok(id),
+        let part = |name| match entry(name).and_then(|value| self.object_of(value)) {
+            Some(Object::Array(Some(array))) => Ok(array.clone()),
             _ => self.refuse(format!("a sparse matrix without the array `{name}`")),
         };
         Ok(Sparse { rows, cols, indptr: part("indptr")?, indices: part("indices")?, data: part("data")? })
     }
-
-    /// Counts all that is held: values, objects and their entries.
-    #[cfg(test)]
-    pub fn cells(&self) -> usize {
-        let inside = self.objects.iter().map(|object| match object {
-            Object::Tuple(items) => items.len(),
-            Object::List(items) => items.len(),
-            Object::Dict(entries) => 2 * entries.len(),
-            Object::Lists(entries) => 2 * entries.len(),
-            _ => 0,
-        });
-        self.stack.len() + self.marks.len() + self.memo.len() + self.objects.len() + inside.sum::<usize>()
-    }
-}
-
-fn shown(class: Class) -> String {
-    let name = CLASSES.iter().find(|(c, ..)| *c == class);
-    name.map_or_else(String::new, |(_, module, name)| format!("`{module}.{name}`"))
 }

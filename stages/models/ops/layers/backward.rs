@@ -12,7 +12,7 @@ use super::{Layers, Masked, RANGE, ROWS, Sizes, WEIGHT_ROWS, masked_rows};
 use crate::math::dense::sums_of_columns;
 use crate::math::kernels::tall::{Matrix, Onto};
 use crate::math::kernels::units::pass_back_in_place;
-use crate::math::kernels::{pad_rows, pad_transposed, padded, unpad_rows};
+use crate::math::kernels::{pad_transposed, padded, unpad_rows, with_padding, without_padding};
 use crate::math::real::Real;
 use crate::math::sparse_product::TwoSided;
 use crate::models::features::StoredFeatures;
@@ -28,14 +28,6 @@ struct Partial<T> {
     weight: Vec<T>,
     bias: Vec<f64>,
     first_bias: Vec<f64>,
-}
-
-fn padded_copy<T: Element>(rows: &Tensor, columns: usize) -> Result<Vec<T>> {
-    slices::lend::<T, _, 1>([rows], |[rows]| {
-        let mut out = vec![T::default(); rows.len() / columns.max(1) * padded(columns)];
-        pad_rows(rows, columns, &mut out);
-        Ok(out)
-    })
 }
 
 impl Layers {
@@ -54,7 +46,8 @@ impl Layers {
             let Some(gradient) = gradient else { continue };
             kept.push((pass, gradient));
             // Units are overwritten with Δ once they have been read.
-            deltas.push(units.map_or_else(|| padded_copy::<T>(gradient, s.hidden), Ok)?);
+            let padded = || slices::lend::<T, _, 1>([gradient], |[rows]| Ok(with_padding(rows, s.hidden)));
+            deltas.push(units.map_or_else(padded, Ok)?);
         }
         let sums = self.deltas::<T>(s, &kept, &mut deltas)?;
         let gradient =
@@ -229,13 +222,10 @@ fn delta_of_range<T: Element>(
 ) -> Partial<T> {
     let mut partial = Partial { weight: Vec::new(), bias: Vec::new(), first_bias: Vec::new() };
     if let Some(transposed) = transposed {
-        let wide_outputs = padded(s.outputs);
-        let mut wide = vec![T::default(); gradient.len() / s.outputs * wide_outputs];
-        pad_rows(gradient, s.outputs, &mut wide);
-        let mut weight = vec![T::default(); s.wide * wide_outputs];
+        let wide = with_padding(gradient, s.outputs);
+        let mut weight = vec![T::default(); s.wide * padded(s.outputs)];
         Matrix::new(deltas, s.wide).transposed_times(&wide, s.outputs, Onto::Nothing, &mut weight);
-        partial.weight = vec![T::default(); s.hidden * s.outputs];
-        unpad_rows(&weight[..s.hidden * wide_outputs], s.outputs, &mut partial.weight);
+        partial.weight = without_padding(&weight, s.outputs, s.hidden);
         partial.bias = sums_of_columns(gradient, s.outputs);
         let mut back = vec![T::default(); ROWS * s.wide];
         for (gradient, deltas) in gradient.chunks(ROWS * s.outputs).zip(deltas.chunks_mut(ROWS * s.wide)) {

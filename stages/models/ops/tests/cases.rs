@@ -199,7 +199,7 @@ fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
     let rows: Vec<f32> = flat(&normal(&[s.pairs + 2, s.nodes], 7)).iter().map(|x| (x * 0.3) as f32).collect();
     // Some of the pairs, neither the first nor the last.
     let vectors = [DType::F32, DType::F64]
-        .map(|dtype| Eigenvectors::new(&[&rows[..s.nodes], &rows[s.nodes..]], s.nodes, dtype).unwrap())
+        .map(|dtype| Eigenvectors::new(&[&rows[..s.nodes], &rows[s.nodes..]], s.nodes, dtype, &Device::Cpu).unwrap())
         .map(|all| all.keep(1..s.pairs + 1));
     let kept: Vec<f64> = rows[s.nodes..(s.pairs + 1) * s.nodes].iter().map(|x| f64::from(*x)).collect();
     let u = Tensor::from_vec(kept, (s.pairs, s.nodes), &Device::Cpu).unwrap();
@@ -330,7 +330,11 @@ pub fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case 
             hidden: pass.hidden.as_ref().map(some),
         });
         let view = &views[usize::from(x[0].dtype() == DType::F64)];
-        let outputs = Input::new(view, tape).layers(layer(0), hidden.then(|| layer(2)), masks.collect())?;
+        let (x, second) = (Input::new(view, tape), hidden.then(|| layer(2)));
+        let outputs = match <[PassMasks; 1]>::try_from(masks.collect::<Vec<_>>()) {
+            Ok(one) => x.layers(layer(0), second, one)?.to_vec(),
+            Err(two) => x.layers::<2>(layer(0), second, two.try_into().ok().unwrap())?.to_vec(),
+        };
         let (first, others) = outputs.split_first().unwrap();
         others.iter().try_fold(first.clone(), |sum, other| sum.plus(other))
     };

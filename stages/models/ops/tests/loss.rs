@@ -49,8 +49,8 @@ fn gradients_match_finite_differences() {
 fn large_logits_lose_nothing() {
     let logits = Tensor::new(&[[[1e4, -1e4], [-1e4, 1e4]]], &Device::Cpu).unwrap();
     let score = |labels: [u32; 2]| Targets::new(labels.into(), vec![vec![0, 1]]).scores(&logits).unwrap().remove(0);
-    assert_eq!(score([0, 1]), Score { loss: 0.0, accuracy: 1.0, further: vec![] });
-    assert_eq!(score([1, 0]), Score { loss: 2e4, accuracy: 0.0, further: vec![] });
+    assert_eq!(score([0, 1]), LaneScore { loss: 0.0, accuracy: 1.0, further: vec![] });
+    assert_eq!(score([1, 0]), LaneScore { loss: 2e4, accuracy: 0.0, further: vec![] });
 }
 
 #[test]
