@@ -110,8 +110,8 @@ impl RunFiles {
             return Ok(written);
         }
         let mut all = Frame::default();
-        let runs = plan.node(table).inputs.iter().map(|edge| edge.node);
-        for run in runs.filter(|id| plan.node(*id).stage.output == Metrics::KIND && stored.has(*id)) {
+        let runs: BTreeSet<NodeId> = plan.node(table).inputs.iter().map(|edge| edge.node).collect();
+        for run in runs.into_iter().filter(|id| plan.node(*id).stage.output == Metrics::KIND && stored.has(*id)) {
             all.append(frame(stored, run, None)?);
         }
         let cannot =

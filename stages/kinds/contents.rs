@@ -192,7 +192,7 @@ pub static CONTENTS: &[FileDoc] = &[
             entry("low.vectors", "f32, pairs × nodes", "their eigenvectors, one per row"),
             entry("high.values", "f64, pairs", "the smallest eigenvalues, descending"),
             entry("high.vectors", "f32, pairs × nodes", "their eigenvectors, one per row"),
-            entry("quality", "f64, 2", "the largest residual ‖Ãu − λu‖, and the largest entry of \\|UᵀU − I\\|"),
+            entry("quality", "f64, 2", "the largest residual ‖Ãu − λu‖, and the largest entry of UᵀU − I, by absolute value"),
         ],
     ),
     file(
@@ -204,7 +204,7 @@ pub static CONTENTS: &[FileDoc] = &[
             entry("low", "object", "number of pairs of the low side, and its first and last eigenvalue"),
             entry("high", "object", "the same of the high side"),
             entry("worst-residual", "number", "the largest residual ‖Ãu − λu‖"),
-            entry("worst-overlap", "number", "the largest entry of \\|UᵀU − I\\|"),
+            entry("worst-overlap", "number", "the largest entry of UᵀU − I, by absolute value"),
         ],
     ),
     file(
