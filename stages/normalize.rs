@@ -6,6 +6,11 @@
 //! - with self-loops: Ã = (D + I)^{-1/2} (A + I) (D + I)^{-1/2};
 //! - without: Â₀ = D^{-1/2} A D^{-1/2} with 0^{-1/2} := 0, so a node without neighbours has an empty row.
 //!
+//! With `weights: use`, A holds the weights of the edges and D the sums of its rows; the loops that are added weigh 1,
+//! and stored loops are left out whatever they weigh. Weights must be finite and not negative. An edge that is stored
+//! several times, in one direction or in both, must have the same weight each time; stored in one direction only, it has
+//! that weight in both. An edge of weight 0 is none. If all weights are 1 the operator is the same, bit for bit.
+//!
 //! Values are f64; entries are stored by ascending row and column, and mirrored entries are equal bit for bit.
 
 use schemars::JsonSchema;
@@ -13,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::params;
 use crate::contract::{Artifact, Job, Slot, Stage, StageError};
-use crate::kinds::{Graph, Operator};
+use crate::kinds::{Graph, Names, Operator};
 use crate::math::csr::Csr;
 
 /// Parameters of `normalize`.
@@ -22,11 +27,32 @@ use crate::math::csr::Csr;
 pub struct Params {
     /// Whether every node gets a loop before the adjacency is normalised.
     pub self_loops: bool,
+    /// Whether the weights of the edges count, where the file has them.
+    // Not in the key unless they do: results without them stay what they are.
+    #[serde(skip_serializing_if = "Weights::are_ignored")]
+    pub weights: Weights,
+}
+
+/// Whether the weights of the edges count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weights {
+    /// Every edge counts as 1.
+    #[default]
+    Ignore,
+    /// An edge counts as its weight; a graph without weights is an error.
+    Use,
+}
+
+impl Weights {
+    fn are_ignored(&self) -> bool {
+        *self == Self::Ignore
+    }
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Self { self_loops: true }
+        Self { self_loops: true, weights: Weights::default() }
     }
 }
 
@@ -45,9 +71,20 @@ impl Stage for Normalize {
 
     fn run(params: &Params, job: &Job) -> Result<Operator, StageError> {
         let graph: Graph = job.input("graph")?;
-        let matrix = operator(graph.nodes(), &graph.edges, params.self_loops).ok_or_else(|| {
-            StageError::unusable("the graph has an edge to a node that it does not have", "load it again")
-        })?;
+        let outside = || StageError::unusable("the graph has an edge to a node that it does not have", "load it again");
+        let matrix = match params.weights {
+            Weights::Ignore => operator(graph.nodes(), &graph.edges, params.self_loops),
+            Weights::Use => {
+                let Some(weights) = &graph.weights else {
+                    let hint = "leave `weights: use` out, or name the weights where the graph is loaded (`weight` of \
+                                `tables`, a member `edge_weights` of `heterophilous-npz`)";
+                    return Err(StageError::unusable("the edges of the graph have no weights", hint));
+                };
+                let edges = weighted(&graph.edges, weights, &graph.names)?;
+                weighted_operator(graph.nodes(), &edges, params.self_loops)
+            }
+        };
+        let matrix = matrix.ok_or_else(outside)?;
         Ok(Operator { matrix })
     }
 }
@@ -75,6 +112,51 @@ fn operator(n: usize, edges: &[(u32, u32)], self_loops: bool) -> Option<Csr> {
     let value = |(a, b): (u32, u32)| 1.0 / (counts[a as usize] as f64 * counts[b as usize] as f64).sqrt();
     let values = entries.iter().map(|e| value(*e)).collect();
     Csr::new(n, indptr, entries.into_iter().map(|(_, column)| column).collect(), values)
+}
+
+/// Every edge once, as (smaller, larger), with its weight; loops and edges of weight 0 are left out.
+fn weighted(edges: &[(u32, u32)], weights: &[f32], names: &Names) -> Result<Vec<(u32, u32, f64)>, StageError> {
+    let between = |a: u32, b: u32| format!("between `{}` and `{}`", names.id(a as usize), names.id(b as usize));
+    let mut all = Vec::with_capacity(edges.len());
+    for (&(a, b), &weight) in edges.iter().zip(weights).filter(|((a, b), _)| a != b) {
+        if !(weight.is_finite() && weight >= 0.0) {
+            let what = format!("the edge {} has weight {weight}, expected 0 or more", between(a, b));
+            return Err(StageError::unusable(what, "change it in the data, or use `weights: ignore`"));
+        }
+        all.push((a.min(b), a.max(b), f64::from(weight)));
+    }
+    all.sort_unstable_by(|x, y| (x.0, x.1).cmp(&(y.0, y.1)).then(x.2.total_cmp(&y.2)));
+    if let Some([(a, b, one), (_, _, other)]) =
+        all.array_windows().find(|[x, y]| (x.0, x.1) == (y.0, y.1) && x.2 != y.2)
+    {
+        let what = format!("the edge {} has weights {one} and {other}, expected one weight", between(*a, *b));
+        let hint = "models see an undirected graph: give both directions and all copies of an edge the same weight, or \
+                    use `weights: ignore`";
+        return Err(StageError::unusable(what, hint));
+    }
+    all.dedup_by_key(|(a, b, _)| (*a, *b));
+    all.retain(|(_, _, weight)| *weight > 0.0);
+    Ok(all)
+}
+
+/// Ã or Â₀ of undirected edges with positive weights; `None` if an edge leaves the graph.
+fn weighted_operator(n: usize, edges: &[(u32, u32, f64)], self_loops: bool) -> Option<Csr> {
+    let mut entries: Vec<_> = edges.iter().flat_map(|&(a, b, weight)| [(a, b, weight), (b, a, weight)]).collect();
+    if self_loops {
+        entries.extend((0u32..).take(n).map(|i| (i, i, 1.0)));
+    }
+    entries.sort_unstable_by_key(|(row, column, _)| (*row, *column));
+    let (mut indptr, mut degrees) = (vec![0u64; n + 1], vec![0.0; n]);
+    for (row, _, weight) in &entries {
+        *degrees.get_mut(*row as usize)? += weight;
+        indptr[*row as usize + 1] += 1;
+    }
+    for row in 0..n {
+        indptr[row + 1] += indptr[row];
+    }
+    let value = |(a, b, weight): &(u32, u32, f64)| weight / (degrees[*a as usize] * degrees[*b as usize]).sqrt();
+    let values = entries.iter().map(value).collect();
+    Csr::new(n, indptr, entries.iter().map(|(_, column, _)| *column).collect(), values)
 }
 
 #[cfg(test)]
@@ -138,6 +220,58 @@ mod tests {
         assert!((once.get(0, 1) - 1.0 / 6f64.sqrt()).abs() < 1e-15);
         assert!((once.get(1, 1) - 1.0 / 3.0).abs() < 1e-15);
         assert_eq!(once.get(0, 2), 0.0);
+    }
+
+    fn with_weights(n: usize, edges: &[(u32, u32)], weights: &[f32], self_loops: bool) -> Csr {
+        weighted_operator(n, &weighted(edges, weights, &Names::default()).unwrap(), self_loops).unwrap()
+    }
+
+    #[test]
+    fn weights_of_one_change_no_bit() {
+        for seed in 0..20 {
+            let n = 2 + u32::try_from(seed).unwrap();
+            let edges = random_edges(n, 60, seed);
+            for self_loops in [true, false] {
+                let plain = operator(n as usize, &edges, self_loops).unwrap();
+                assert_eq!(with_weights(n as usize, &edges, &vec![1.0; edges.len()], self_loops), plain);
+            }
+        }
+    }
+
+    #[test]
+    fn weights_are_normalised_by_their_sums() {
+        // 0 –2– 1 –0.5– 2, the first stored in both directions and twice, the second once; 3 by an edge that is none.
+        let edges = [(0, 1), (1, 0), (1, 0), (2, 1), (2, 2), (3, 0)];
+        let a = with_weights(4, &edges, &[2.0, 2.0, 2.0, 0.5, 9.0, 0.0], true);
+        // Sums with loops 3, 3.5, 1.5, 1.
+        for (i, j, expected) in [(0, 1, 2.0 / 10.5f64.sqrt()), (1, 2, 0.5 / 5.25f64.sqrt()), (2, 2, 1.0 / 1.5)] {
+            assert!((a.get(i, j) - expected).abs() < 1e-15 && a.get(i, j).to_bits() == a.get(j, i).to_bits());
+        }
+        assert_eq!((a.get(3, 3), a.get(0, 3), a.row(3).0.len()), (1.0, 0.0, 1));
+        // √sums is the eigenvector of 1.
+        let roots = [3f64, 3.5, 1.5, 1.0].map(f64::sqrt);
+        for (i, root) in roots.iter().enumerate() {
+            let (columns, values) = a.row(i);
+            let product: f64 = columns.iter().zip(values).map(|(c, v)| v * roots[*c as usize]).sum();
+            assert!((product - root).abs() < 1e-14);
+        }
+        let bare = with_weights(4, &edges, &[2.0, 2.0, 2.0, 0.5, 9.0, 0.0], false);
+        assert_eq!((bare.row(3).0.len(), bare.get(0, 1)), (0, 2.0 / 5f64.sqrt()));
+    }
+
+    #[test]
+    fn weights_that_are_no_undirected_graph_are_refused_by_name() {
+        let names = Names { ids: vec!["ann".into(), "007".into()], classes: Vec::new() };
+        let refused = |edges: &[(u32, u32)], weights: &[f32]| weighted(edges, weights, &names).unwrap_err().to_string();
+        let both = "the edge between `ann` and `007` has weights 1.5 and 2, expected one weight";
+        assert_eq!(refused(&[(0, 1), (1, 0)], &[2.0, 1.5]), both);
+        assert_eq!(refused(&[(0, 1), (1, 0), (0, 1)], &[1.5, 1.5, 2.0]), both);
+        let negative = "the edge between `007` and `ann` has weight -1, expected 0 or more";
+        assert_eq!(refused(&[(1, 0)], &[-1.0]), negative);
+        assert!(refused(&[(1, 0)], &[f32::NAN]).contains("weight NaN"));
+        assert!(refused(&[(1, 0), (0, 1)], &[0.0, 1.0]).contains("weights 0 and 1"));
+        let plain = serde_json::to_value(Params::default()).unwrap();
+        assert_eq!(plain, serde_json::json!({"self-loops": true}), "weights are in the key only where they count");
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl Watched {
                         let what = format!("there is no metric `{metric}`");
                         StageError::unusable(what, "`ppgnn list metrics` lists them")
                     })?;
-                    let at = further.iter().position(|r| is_it(r));
+                    let at = further.iter().position(is_it);
                     Place::Further(at.unwrap_or_else(|| {
                         further.push(row);
                         further.len() - 1

@@ -113,3 +113,16 @@ impl From<RunError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_node_is_shown_with_all_its_causes() {
+        let errors = vec!["loss is not a number".into(), "division by zero".into()];
+        let failure = Failure::from(NodeFailure { kind: FailureKind::Stage, errors, hint: Some("lower `lr`".into()) });
+        assert_eq!(failure.text, "error: loss is not a number: division by zero\nhint: lower `lr`");
+        assert_eq!((failure.code, failure.message()), (exit::FAILED, "loss is not a number: division by zero".into()));
+    }
+}

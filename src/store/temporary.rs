@@ -44,3 +44,21 @@ impl Drop for TemporaryStore {
         let _ = fs::remove_dir_all(self.store.root());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::prune::delete;
+
+    #[test]
+    fn what_is_behind_it_cannot_be_deleted_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        // A run makes the lock, which a reader only opens.
+        drop(store.hold().unwrap());
+        let front = TemporaryStore::in_front_of(Store::open_existing_read_only(dir.path()).unwrap()).unwrap();
+        assert!(matches!(delete(&store, &[]), Err(StoreError::InUse { .. })));
+        drop(front);
+        assert!(delete(&store, &[]).is_ok());
+    }
+}

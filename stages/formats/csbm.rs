@@ -1,7 +1,7 @@
 //! The contextual stochastic block model of Deshpande, Sen, Montanari and Mossel (2018), two classes of n nodes.
 //!
 //! Labels: half of the nodes, chosen at random, are class 0 with vᵢ = +1, the others class 1 with vᵢ = −1 (class 0
-//! has one more where n is odd).
+//! has one more where n is odd). `share` gives class 0 another share s of the nodes.
 //! Edges: every unordered pair is an edge independently, with probability (d + λ√d)/n inside a class and
 //! (d − λ√d)/n across, where d is the mean degree. Positive λ is homophilic, negative heterophilic.
 //! Features: xᵢ = √(μ/n)·vᵢ·u + wᵢ/√F with u ~ N(0, I/F) shared by all nodes and wᵢ ~ N(0, I), both of F entries.
@@ -9,6 +9,10 @@
 //! With ξ = n/F, classes can be told apart when λ² + μ²/ξ > 1. As in the experiments of GPR-GNN, λ and μ are given by
 //! how much of the signal is in the edges, φ = (2/π)·atan(λ√ξ/μ), and how far above that threshold it is,
 //! λ² + μ²/ξ = 1 + ε: so λ = √(1 + ε)·sin(πφ/2) and μ = √(ξ(1 + ε))·cos(πφ/2).
+//!
+//! With s other than ½ everything else stays: probabilities of edges, u and w. The expected degree is then
+//! d + (2s − 1)λ√d for class 0 and d − (2s − 1)λ√d for class 1, and the threshold, which is derived for halves, is only a
+//! scale: classes may be found below it, by their degrees for example.
 //!
 //! An edge is stored once, as (smaller, larger). Time is linear in nodes, features and expected edges.
 
@@ -25,6 +29,7 @@ use crate::math::random::Stream;
 const MOST_FEATURES: usize = 1 << 30;
 const DEFAULT_PHI: f64 = 0.5;
 const DEFAULT_EPSILON: f64 = 3.25;
+const DEFAULT_SHARE: f64 = 0.5;
 
 /// Parameters of `csbm`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -50,13 +55,18 @@ pub struct Params {
     /// Strength of the features' signal, instead of `phi` and together with `lambda`.
     #[schemars(range(min = 0.0))]
     pub mu: Option<f64>,
+    /// Share of the nodes that are class 0. 0.5 unless it is given.
+    // Not in the key unless it is another one: graphs without it stay what they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
     /// Seed of labels, edges and features.
     pub seed: u64,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Self { nodes: 1000, degree: 10.0, features: 64, phi: None, epsilon: None, lambda: None, mu: None, seed: 0 }
+        let [phi, epsilon, lambda, mu, share] = [None; 5];
+        Self { nodes: 1000, degree: 10.0, features: 64, phi, epsilon, lambda, mu, share, seed: 0 }
     }
 }
 
@@ -71,6 +81,14 @@ impl Params {
         // The cosine of a right angle is not exactly 0, and must not be negative under the root.
         let mu = self.mu.unwrap_or_else(|| (xi * signal).sqrt() * angle.cos().max(0.0));
         (lambda, mu)
+    }
+
+    /// Returns how many nodes are class 0: the share, rounded, and at least one of each class.
+    #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of nodes is not negative")]
+    fn zeros(&self) -> usize {
+        let zeros = (self.share.unwrap_or(DEFAULT_SHARE) * self.nodes as f64).round() as usize;
+        zeros.clamp(1, self.nodes.saturating_sub(1).max(1))
     }
 
     /// Returns the probability of an edge inside a class and across.
@@ -98,6 +116,10 @@ impl params::Params for Params {
                 problems.push(Problem::value(*name, message).with_help(help));
             }
         }
+        if let Some(share) = self.share.filter(|share| !(*share > 0.0 && *share < 1.0)) {
+            let message = format!("`share`: expected a share above 0 and below 1, found `{share}`");
+            problems.push(Problem::value("share", message));
+        }
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -121,11 +143,12 @@ impl params::Params for Params {
     }
 
     fn complete(self) -> Self {
+        let share = self.share.filter(|share| *share != DEFAULT_SHARE);
         if self.lambda.is_some() {
-            return self;
+            return Self { share, ..self };
         }
         let (phi, epsilon) = (self.phi.or(Some(DEFAULT_PHI)), self.epsilon.or(Some(DEFAULT_EPSILON)));
-        Self { phi, epsilon, ..self }
+        Self { phi, epsilon, share, ..self }
     }
 }
 
@@ -149,7 +172,7 @@ impl Format for Csbm {
 }
 
 fn labels(params: &Params) -> Vec<u32> {
-    let mut labels: Vec<u32> = (0..params.nodes).map(|i| u32::from(i >= params.nodes.div_ceil(2))).collect();
+    let mut labels: Vec<u32> = (0..params.nodes).map(|i| u32::from(i >= params.zeros())).collect();
     Stream::new(params.seed, &["csbm", "labels"]).shuffle(&mut labels);
     labels
 }
@@ -250,6 +273,22 @@ mod tests {
     }
 
     #[test]
+    fn a_share_changes_how_many_nodes_are_class_0() {
+        let params = Params { nodes: 2000, share: Some(0.8), phi: Some(0.3), ..Params::default() };
+        let graph = made(&params);
+        assert_eq!(graph.labels.iter().filter(|l| **l == 0).count(), 1600);
+        // d + (2s − 1)²λ√d with λ = √4.25·sin(0.15π) = 0.936: 10 + 0.36·0.936·3.162 = 11.07 on average, spread 0.1.
+        let mean = 2.0 * graph.edges.len() as f64 / 2000.0;
+        assert!((mean - 11.07).abs() < 0.4, "{mean}");
+        let few = made(&Params { share: Some(1e-6), ..Params::default() });
+        assert_eq!(few.labels.iter().filter(|l| **l == 0).count(), 1, "both classes have a node");
+        assert_eq!(made(&Params { share: Some(0.5), ..Params::default() }), made(&Params::default()));
+        let half = Params { share: Some(0.5), ..Params::default() }.complete();
+        assert!(serde_json::to_value(half).unwrap().get("share").is_none(), "not in the key");
+        assert_eq!(serde_json::to_value(params.complete()).unwrap()["share"], 0.8);
+    }
+
+    #[test]
     fn the_sign_of_phi_chooses_homophily() {
         for (phi, expected) in [(0.6, 0.764), (0.0, 0.5), (-0.6, 0.236)] {
             // (d + λ√d) / 2d with λ = √4.25·sin(0.3π) = 1.668, √10 = 3.162: 0.7637; the spread is about 0.005.
@@ -315,5 +354,7 @@ mod tests {
         assert_eq!(named(Params { lambda: Some(-3.2), mu: Some(1.0), ..base() }), ["lambda"]);
         assert_eq!(named(Params { degree: 1.0, ..base() }), ["degree"]);
         assert_eq!(named(Params { nodes: 10, ..base() }), ["degree"]);
+        assert_eq!(named(Params { share: Some(1.0), ..base() }), ["share"]);
+        assert_eq!(named(Params { share: Some(f64::NAN), ..base() }), ["share"]);
     }
 }

@@ -8,7 +8,7 @@
 //! | `roles` | `role.json` | `{"tr": […], "va": […], "te": […]}`: the nodes of one split |
 //!
 //! An entry (i, j) of the adjacency matrix is the edge i → j as stored, whatever its value, unless that is zero.
-//! Classes are 0 to C − 1, where C is the largest plus one. A node in no role is in no part of the split. GraphSAINT's
+//! Classes are 0 to C − 1, where C is the largest plus one; the files give one to every node, and −1 is refused. A node in no role is in no part of the split. GraphSAINT's
 //! other data sets give several classes per node; those are refused.
 
 use std::fmt;

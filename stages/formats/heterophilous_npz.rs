@@ -2,15 +2,17 @@
 //!
 //! | member | type | shape |
 //! | --- | --- | --- |
-//! | `node_features` | f4 (any number type is read) | nodes × features |
-//! | `node_labels` | i8 (any whole-number type) | nodes |
+//! | `node_features` | f4 (any number type is read, f2 and bool too) | nodes × features |
+//! | `node_labels` | i8 (any number type, bool too) | nodes |
 //! | `edges` | i8 (any whole-number type) | edges × 2, as source and target |
+//! | `edge_weights` | f4 (any number type) | edges; may be absent |
 //! | `train_masks`, `val_masks`, `test_masks` | bool (or whole numbers 0 and 1) | splits × nodes; all three or none |
 //!
 //! Labels are 0 to C − 1, where C is the largest label plus one: a number in between that no node has is a class
-//! without nodes, which is fine. Other members are ignored. Edges stay as they are stored.
+//! without nodes, which is fine. A node whose label is −1 or not a number is unlabelled, and may be in no mask. Other
+//! members are ignored. Edges stay as they are stored. Features are stored as [`Features::compact`] says.
 
-use super::{Format, OneFile, labelled};
+use super::{Format, OneFile, partly_labelled};
 use crate::contract::{Job, StageError};
 use crate::kinds::{Features, Graph, Matrix, Part, Splits};
 use crate::reading::npz::{Array, Expected, Npz, Numbers};
@@ -25,7 +27,7 @@ pub struct HeterophilousNpz;
 impl Format for HeterophilousNpz {
     const NAME: &'static str = "heterophilous-npz";
     const ABOUT: &'static str = "A NumPy archive with node_features, node_labels, edges and optional masks";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     type Params = OneFile;
 
     fn read(params: &OneFile, job: &Job) -> Result<Graph, StageError> {
@@ -35,16 +37,20 @@ impl Format for HeterophilousNpz {
         let features = features(&mut file, labels.len(), job)?;
         job.check_cancelled()?;
         let edges = edges(&mut file, labels.len(), job)?;
-        let masks = masks(&mut file, labels.len(), job)?;
-        Ok(labelled(edges, Features::Dense(features), labels, masks))
+        let weights = weights(&mut file, edges.len(), job)?;
+        let masks = masks(&mut file, &labels, job)?;
+        Ok(Graph { weights, ..partly_labelled(edges, Features::compact(features), &labels, masks) })
     }
 }
 
-fn labels(file: &mut Npz, job: &Job) -> Result<Vec<u32>, StageError> {
-    let expected = Expected { member: "node_labels", dims: &[("nodes", None)], numbers: Numbers::Whole };
-    let labels = file.read(&expected, job, |node, _, label| label.class(node))?;
+fn labels(file: &mut Npz, job: &Job) -> Result<Vec<Option<u32>>, StageError> {
+    let expected = Expected { member: "node_labels", dims: &[("nodes", None)], numbers: Numbers::Real };
+    let labels = file.read(&expected, job, |node, _, label| label.label(node))?;
     if labels.values.is_empty() {
         return Err(file.error("node_labels", "has no nodes, expected at least one"));
+    }
+    if labels.values.iter().all(Option::is_none) {
+        return Err(file.error("node_labels", "labels no node, expected the class of at least one"));
     }
     Ok(labels.values)
 }
@@ -74,7 +80,18 @@ fn edges(file: &mut Npz, nodes: usize, job: &Job) -> Result<Vec<(u32, u32)>, Sta
     Ok(ends.values.chunks_exact(2).map(|e| (e[0], e[1])).collect())
 }
 
-fn masks(file: &mut Npz, nodes: usize, job: &Job) -> Result<Option<Splits>, StageError> {
+fn weights(file: &mut Npz, edges: usize, job: &Job) -> Result<Option<Vec<f32>>, StageError> {
+    const MEMBER: &str = "edge_weights";
+    if !file.has(MEMBER) {
+        return Ok(None);
+    }
+    let expected = Expected { member: MEMBER, dims: &[("edges", Some(edges))], numbers: Numbers::Real };
+    let weights = file.read(&expected, job, |edge, _, number| number.finite(format_args!("edge {edge}")))?;
+    Ok(Some(weights.values))
+}
+
+fn masks(file: &mut Npz, labels: &[Option<u32>], job: &Job) -> Result<Option<Splits>, StageError> {
+    let nodes = labels.len();
     let (given, absent): (Vec<_>, Vec<_>) = MASKS.iter().map(|(name, _)| *name).partition(|name| file.has(name));
     match (given.first(), absent.first()) {
         (None, _) => return Ok(None),
@@ -94,6 +111,11 @@ fn masks(file: &mut Npz, nodes: usize, job: &Job) -> Result<Option<Splits>, Stag
         parts.resize(splits.unwrap_or(0), PartsBuilder::new(nodes, MASKS));
         for (at, _) in mask.values.iter().enumerate().filter(|(_, inside)| **inside) {
             let (split, node) = (at / nodes, at % nodes);
+            if labels[node].is_none() {
+                let what = format!("node {node} of split {split} has no label, expected one of every node in a part");
+                let hint = format!("take the node out of `{member}`, or give it a label in `node_labels`");
+                return Err(file.error(member, what).with_hint(hint));
+            }
             parts[split].put(node, part).map_err(|other| {
                 let what = format!("node {node} of split {split} is in `{other}` as well, expected one part per node");
                 file.error(member, what)

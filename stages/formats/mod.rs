@@ -94,6 +94,13 @@ fn labelled(edges: Vec<(u32, u32)>, features: Features, labels: Vec<u32>, masks:
     Graph { edges, features, labels, classes, masks, ..Graph::default() }
 }
 
+/// A graph whose classes are 0 to the largest label, and some of whose nodes have none.
+fn partly_labelled(edges: Vec<(u32, u32)>, features: Features, labels: &[Option<u32>], masks: Option<Splits>) -> Graph {
+    let unlabelled = (0u32..).zip(labels).filter(|(_, label)| label.is_none()).map(|(node, _)| node).collect();
+    let labels = labels.iter().map(|label| label.unwrap_or(0)).collect();
+    Graph { unlabelled, ..labelled(edges, features, labels, masks) }
+}
+
 /// Every built-in format.
 pub static FORMATS: &[FormatDef] = &[
     FormatDef::of::<csbm::Csbm>(),

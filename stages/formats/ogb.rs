@@ -6,12 +6,16 @@
 //! | `raw/edge.csv.gz` | source, target |
 //! | `raw/node-feat.csv.gz` | the features of a node, all lines equally long |
 //! | `raw/node-label.csv.gz` | the class of a node |
+//! | `mapping/nodeidx2….csv.gz`, `mapping/labelidx2….csv.gz` | a header, then number and name of a node or class; may be absent |
 //! | `split/<name>/train.csv.gz`, `valid.csv.gz`, `test.csv.gz` | a node; one split |
 //!
+//! Where there are names of nodes, every node has one; a class without one is called by its number. Names of classes that
+//! no node has are left out, further columns too, and a name in double quotes is without them.
 //! Edges stay as they are stored. Classes are 0 to C − 1, where C is the largest plus one. Empty lines are skipped.
 //! Nothing is unpacked to disk: members are decoded as a stream, a line holds at most 1 MiB and a member at most 4 GiB
 //! when it is decoded, and reading ends at the first line beyond the announced number.
 
+mod mapping;
 mod text;
 
 use std::fs::File;
@@ -56,7 +60,7 @@ impl Format for Ogb {
     const NAME: &'static str = "ogb";
     const ABOUT: &'static str =
         "The zip of an Open Graph Benchmark data set with one class per node, such as OGBN-arXiv";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     type Params = Params;
 
     fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
@@ -70,7 +74,9 @@ impl Format for Ogb {
         let edges = read_edges(&mut zip, job, nodes, edges)?;
         let parts = parts(&mut zip, job, nodes)?;
         let features = Features::Dense(features(&mut zip, job, nodes)?);
-        Ok(labelled(edges, features, labels, Some(Splits { parts: vec![parts] })))
+        let graph = labelled(edges, features, labels, Some(Splits { parts: vec![parts] }));
+        let names = mapping::names(&mut zip, job, nodes, graph.classes)?;
+        Ok(Graph { names, ..graph })
     }
 }
 
@@ -127,10 +133,14 @@ impl Zip {
         self.lines_at(job, index)
     }
 
+    fn place(&self, index: usize) -> String {
+        let name = self.names.get(index).map_or("", String::as_str);
+        format!("{}, member `{}`", self.path.display(), name.escape_debug())
+    }
+
     fn lines_at<'z>(&'z mut self, job: &Job<'z>, index: usize) -> Result<Lines<'z, Member<'z>>, StageError> {
         job.check_cancelled()?;
-        let name = self.names.get(index).map_or("", String::as_str);
-        let place = format!("{}, member `{}`", self.path.display(), name.escape_debug());
+        let place = self.place(index);
         match self.archive.by_index(index) {
             Ok(file) => {
                 let size = file.size();

@@ -1,22 +1,26 @@
 //! A graph of one's own as two tables: one row per node, one row per edge.
 //!
 //! A table is text with a header line (`.csv`, `.tsv`, `.txt`, each also as `.gz`) or Parquet (`.parquet`, `.pq`); the
-//! extension says which. Text is UTF-8; fields may be in double quotes, blank lines are skipped, and spaces around a
+//! extension says which. Text is UTF-8 (other ids and labels are refused); fields may be in double quotes, blank lines are skipped, and spaces around a
 //! field do not count.
 //!
 //! | column | holds |
 //! | --- | --- |
 //! | `id` of the nodes | a name of any type, different in every row; compared as text |
 //! | `source`, `target` of the edges | ids |
+//! | `weight` of the edges, if it is named | finite numbers |
 //! | `label` | a class of any type; empty where it is not known |
-//! | `features` | finite numbers, or `true` and `false` for 1 and 0 |
+//! | `features` | finite numbers, or `true` and `false` for 1 and 0; in Parquet also lists of them, all equally long |
 //! | `splits`, one column per split | `train`, `val` (`valid`, `validation`, `dev`), `test`, or nothing |
 //!
 //! Nodes are numbered in the order of their rows. Classes are numbered in the order of their labels: by number if all
 //! are whole numbers (`2` before `10`; `2` and `2.0` are the same class), else as text. A node without a label counts
 //! as unlabelled and may not be in a part of a split. Edges stay as they are, duplicates and loops included.
 //!
-//! Features are kept sparse if less than a quarter of them is not zero, else dense; both hold the same numbers.
+//! Ids and labels keep their text: `007` stays `007`. Where two labels are one class (`2` and `2.0`), it is called
+//! what the first row calls it.
+//!
+//! Features are stored as [`Features::compact`] says.
 
 mod pages;
 mod parquet;
@@ -34,8 +38,7 @@ use self::table::{Row, Table, Wanted};
 use super::Format;
 use crate::contract::params::{self, FilePath, Problem};
 use crate::contract::{Job, StageError};
-use crate::kinds::{Features, Graph, Matrix, Part, Splits};
-use crate::math::csr::RowBuilder;
+use crate::kinds::{Features, Graph, Matrix, Names, Part, Splits};
 use crate::reading::text::shown;
 use crate::reading::watched;
 
@@ -56,6 +59,9 @@ pub struct Params {
     /// Column of the edges: where an edge ends.
     #[serde(default = "target")]
     pub target: String,
+    /// Column of the edges: the weight. Without it edges have none, whatever columns there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<String>,
     /// Column of the nodes: the name that edges use.
     #[serde(default = "id")]
     pub id: String,
@@ -117,6 +123,10 @@ impl params::Params for Params {
             let message = format!("`target`: column `{}` is the source already", self.target);
             problems.push(Problem::value("target", message));
         }
+        if let Some(weight) = self.weight.as_ref().filter(|weight| [&self.source, &self.target].contains(weight)) {
+            let message = format!("`weight`: column `{weight}` is the source or target already");
+            problems.push(Problem::value("weight", message));
+        }
         let mut columns: Vec<&String> = used().collect();
         columns.sort();
         for pair in columns.windows(2).filter(|pair| pair[0] == pair[1]) {
@@ -133,7 +143,7 @@ pub struct Tables;
 impl Format for Tables {
     const NAME: &'static str = "tables";
     const ABOUT: &'static str = "Your own graph: a table of nodes and a table of edges, CSV or Parquet";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     type Params = Params;
 
     fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {
@@ -146,10 +156,11 @@ impl Format for Tables {
 fn assemble(params: &Params, nodes: Table, edges: Table, job: &Job) -> Result<Graph, StageError> {
     // Both headers come first, so that a wrong name is known before a large table has been read.
     let ends = [edges.column("source", &params.source)?, edges.column("target", &params.target)?];
+    let weight = params.weight.as_ref().map(|name| edges.column("weight", name)).transpose()?;
     let nodes_path = nodes.path.display().to_string();
     let nodes = Nodes::read(params, nodes, job)?;
-    let mut pairs = Vec::new();
-    let wanted = Wanted { texts: ends.to_vec(), numbers: Vec::new(), hint: None };
+    let (mut pairs, mut weights) = (Vec::new(), Vec::new());
+    let wanted = Wanted { texts: ends.to_vec(), numbers: weight.into_iter().collect(), hint: None };
     edges.read(&wanted, job, |row| {
         let end = |at: usize, column: &str| {
             let name = row.text(at);
@@ -159,9 +170,10 @@ fn assemble(params: &Params, nodes: Table, edges: Table, job: &Job) -> Result<Gr
             })
         };
         pairs.push((end(0, &params.source)?, end(1, &params.target)?));
+        weights.extend_from_slice(&row.numbers);
         Ok(())
     })?;
-    Ok(nodes.into_graph(pairs))
+    Ok(Graph { weights: weight.map(|_| weights), ..nodes.into_graph(pairs) })
 }
 
 /// What the rows of the nodes say, in their order.
@@ -173,7 +185,7 @@ struct Nodes {
     names: HashMap<Box<[u8]>, u32>,
     /// Which of `names` every node has, if any.
     labels: Vec<Option<u32>>,
-    cols: usize,
+    /// Equally many for every node.
     features: Vec<f32>,
     parts: Vec<Vec<Part>>,
 }
@@ -185,7 +197,7 @@ impl Nodes {
             texts.push(table.column("splits", name)?);
         }
         let numbers = feature_columns(params, &table, &texts)?;
-        let mut nodes = Self { cols: numbers.len(), parts: vec![Vec::new(); params.splits.len()], ..Self::default() };
+        let mut nodes = Self { parts: vec![Vec::new(); params.splits.len()], ..Self::default() };
         let hint = params.features.is_none().then_some(
             "every column that is not the id, the label or a split counts as a feature: list the feature columns in \
              `features`, or take this column out",
@@ -206,6 +218,12 @@ impl Nodes {
         let (id, label) = (row.text(0), row.text(1));
         if id.is_empty() {
             return Err(row.error(&params.id, "is empty, expected the id of a node"));
+        }
+        for (text, column) in [(id, &params.id), (label, &params.label)] {
+            if std::str::from_utf8(text).is_err() {
+                let error = row.error(column, format!("`{}` is not UTF-8 text", shown(text)));
+                return Err(error.with_hint("save the table with the encoding UTF-8"));
+            }
         }
         let node = u32::try_from(self.labels.len())
             .ok()
@@ -247,17 +265,27 @@ impl Nodes {
     }
 
     fn into_graph(self, edges: Vec<(u32, u32)>) -> Graph {
-        let mut names = vec![&[][..]; self.names.len()];
-        for (name, class) in &self.names {
-            names[*class as usize] = name;
+        let mut labels = vec![&[][..]; self.names.len()];
+        for (label, class) in &self.names {
+            labels[*class as usize] = label;
         }
-        let (ranks, classes) = numbered(&names);
+        let (ranks, classes) = numbered(&labels);
+        let mut names = Names { ids: vec![String::new(); self.labels.len()], classes: vec![String::new(); classes] };
+        // From the last to the first, so that the label that was met first stays.
+        for (label, rank) in labels.iter().zip(&ranks).rev() {
+            names.classes[*rank as usize] = text(label);
+        }
+        for (id, (node, _)) in self.ids {
+            names.ids[node as usize] = text(&id);
+        }
         let labels = self.labels.iter().map(|class| class.map_or(0, |class| ranks[class as usize])).collect();
         let unlabelled =
             (0u32..).zip(&self.labels).filter(|(_, class)| class.is_none()).map(|(node, _)| node).collect();
         let masks = (!self.parts.is_empty()).then_some(Splits { parts: self.parts });
-        let features = compact(Matrix { rows: self.labels.len(), cols: self.cols, data: self.features });
-        Graph { edges, features, labels, classes, unlabelled, masks, ..Graph::default() }
+        let rows = self.labels.len();
+        let cols = self.features.len() / rows.max(1);
+        let features = Features::compact(Matrix { rows, cols, data: self.features });
+        Graph { edges, weights: None, features, labels, classes, unlabelled, masks, names }
     }
 }
 
@@ -314,18 +342,7 @@ fn whole(name: &[u8]) -> Option<i128> {
     zeros.bytes().all(|b| b == b'0').then(|| digits.parse().ok())?
 }
 
-/// Stores features in the form that suits them.
-fn compact(matrix: Matrix) -> Features {
-    let non_zeros = matrix.data.iter().filter(|x| **x != 0.0).count();
-    if non_zeros.saturating_mul(4) >= matrix.data.len() {
-        return Features::Dense(matrix);
-    }
-    let (mut rows, mut entries) = (RowBuilder::default(), Vec::new());
-    let whole = matrix.data.chunks_exact(matrix.cols.max(1)).all(|row| {
-        entries.clear();
-        entries.extend((0u32..).zip(row.iter().copied()).filter(|(_, value)| *value != 0.0));
-        rows.add(&mut entries).is_ok()
-    });
-    let sparse = if whole { rows.finish(matrix.cols) } else { None };
-    sparse.map_or(Features::Dense(matrix), Features::Sparse)
+/// Text that was checked when its row was read.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

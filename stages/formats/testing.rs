@@ -68,6 +68,9 @@ pub(crate) fn assert_consistent(graph: &Graph) {
     assert!(graph.labels.iter().all(|class| (*class as usize) < graph.classes));
     assert!(graph.edges.iter().all(|(a, b)| (*a as usize) < n && (*b as usize) < n));
     assert!(graph.unlabelled.iter().all(|node| (*node as usize) < n));
+    assert!(graph.weights.iter().all(|w| w.len() == graph.edges.len() && w.iter().all(|x| x.is_finite())));
+    assert!(graph.names.ids.is_empty() || graph.names.ids.len() == n);
+    assert!(graph.names.classes.is_empty() || graph.names.classes.len() == graph.classes);
     assert!(graph.masks.iter().all(|masks| !masks.is_empty() && masks.parts.iter().all(|parts| parts.len() == n)));
 }
 

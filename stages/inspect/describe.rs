@@ -25,6 +25,10 @@ pub struct Description {
     pub features: FeatureFacts,
     /// Nodes of every class, without those whose class is not given.
     pub class_sizes: Vec<usize>,
+    /// What the publisher calls the classes; empty where classes go by their numbers.
+    pub class_names: Vec<String>,
+    /// Weights of the edges, if the file has them.
+    pub weights: Option<WeightFacts>,
     /// Nodes that are copies of each other as far as links and label can tell.
     pub twins: TwinFacts,
     /// The splits that came with the file, if any.
@@ -91,6 +95,16 @@ pub struct FeatureFacts {
     pub max: f32,
 }
 
+/// Weights of edges as stored, which count where `normalize` is asked to use them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct WeightFacts {
+    /// Smallest; 0 without edges.
+    pub min: f32,
+    /// Largest; 0 without edges.
+    pub max: f32,
+}
+
 /// Twins, see [`super::twins`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -141,6 +155,8 @@ pub fn describe(graph: &Graph) -> Description {
         components: components(&around),
         features: features(&graph.features),
         class_sizes: class_sizes(graph),
+        class_names: graph.names.classes.clone(),
+        weights: graph.weights.as_deref().map(weights),
         twins: TwinFacts { groups, nodes, duplicates: graph.nodes() - twins.kept().len() },
         splits: graph.masks.as_ref().and_then(split_facts),
     }
@@ -223,6 +239,11 @@ fn features(features: &Features) -> FeatureFacts {
         min: extreme(f32::min),
         max: extreme(f32::max),
     }
+}
+
+fn weights(weights: &[f32]) -> WeightFacts {
+    let extreme = |better: fn(f32, f32) -> f32| weights.iter().copied().reduce(better).unwrap_or(0.0);
+    WeightFacts { min: extreme(f32::min), max: extreme(f32::max) }
 }
 
 fn class_sizes(graph: &Graph) -> Vec<usize> {

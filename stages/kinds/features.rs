@@ -4,7 +4,7 @@
 
 use crate::contract::ArtifactError;
 use crate::kinds::files::{TensorFile, TensorsRead};
-use crate::math::csr::Csr;
+use crate::math::csr::{Csr, RowBuilder};
 
 /// A dense row-major matrix.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,6 +40,23 @@ impl Default for Features {
 }
 
 impl Features {
+    /// Stores a matrix in the form that suits it: sparse if less than a quarter of its values is not zero, else dense.
+    /// Both hold the same numbers.
+    pub fn compact(matrix: Matrix) -> Self {
+        let non_zeros = matrix.data.iter().filter(|x| **x != 0.0).count();
+        if non_zeros.saturating_mul(4) >= matrix.data.len() {
+            return Self::Dense(matrix);
+        }
+        let (mut rows, mut entries) = (RowBuilder::default(), Vec::new());
+        let whole = matrix.data.chunks_exact(matrix.cols.max(1)).all(|row| {
+            entries.clear();
+            entries.extend((0u32..).zip(row.iter().copied()).filter(|(_, value)| *value != 0.0));
+            rows.add(&mut entries).is_ok()
+        });
+        let sparse = if whole { rows.finish(matrix.cols) } else { None };
+        sparse.map_or(Self::Dense(matrix), Self::Sparse)
+    }
+
     /// Returns the number of rows: nodes.
     pub fn rows(&self) -> usize {
         match self {
@@ -162,6 +179,16 @@ mod tests {
         }
         assert_eq!((0..3).map(|at| sparse().place(at)).collect::<Vec<_>>(), [(0, 0), (0, 3), (2, 1)]);
         assert_eq!(dense.place(9), (2, 1));
+    }
+
+    #[test]
+    fn less_than_a_quarter_is_sparse() {
+        let matrix = |data: &[f32]| Matrix { rows: 2, cols: 4, data: data.to_vec() };
+        let two = matrix(&[0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0]);
+        assert_eq!(Features::compact(two.clone()), Features::Dense(two));
+        let one = matrix(&[0.0, 0.0, 0.0, 0.0, 0.0, -0.0, 2.0, 0.0]);
+        assert!(matches!(Features::compact(one.clone()), Features::Sparse(_)));
+        assert_eq!(Features::compact(one.clone()).to_dense(), one);
     }
 
     #[test]

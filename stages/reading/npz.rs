@@ -25,6 +25,8 @@ use crate::contract::{Job, StageError};
 
 /// How many bytes of numbers are decoded at once; a multiple of every number's size.
 const CHUNK: usize = 1 << 16;
+/// The most bytes of a list of texts.
+const TEXTS_LIMIT: u64 = 1 << 28;
 
 /// A member that is being decoded.
 type MemberReader<'z> = BufReader<ZipFile<'z, BufReader<File>>>;
@@ -139,6 +141,48 @@ impl Npz {
         Ok(bytes.escape_ascii().to_string())
     }
 
+    /// Reads a list of at most `most` texts, such as the names of classes; `None` if there is no such member, or it holds Python objects,
+    /// which are not read.
+    ///
+    /// # Errors
+    /// When it is no list of texts, is too large, or is damaged.
+    pub fn texts(&mut self, member: &str, most: usize) -> Result<Option<Vec<String>>, StageError> {
+        if !self.has(member) {
+            return Ok(None);
+        }
+        let (place, mut reader) = self.member(member)?;
+        let error = |what: String| StageError::data(&place, what);
+        let header = Header::read(&mut reader).map_err(error)?;
+        let wide = match header.kind {
+            'O' => return Ok(None),
+            'U' => true,
+            'S' => false,
+            _ => return Err(error(format!("has type `{}`, expected text", header.descr))),
+        };
+        let &[count] = &header.shape[..] else {
+            return Err(error(format!("has shape {:?}, expected a list of texts", header.shape)));
+        };
+        let width = header.size.saturating_mul(if wide { 4 } else { 1 });
+        let size = count.saturating_mul(width);
+        if count > most {
+            return Err(error(format!("has {count} texts, expected at most {most}")));
+        }
+        if size as u64 > TEXTS_LIMIT {
+            return Err(error(format!("holds {size} bytes of text, expected at most {TEXTS_LIMIT}")));
+        }
+        let mut bytes = Vec::new();
+        let read = reader.take(size as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|e| error(format!("cannot be decoded: {e}")))?;
+        if bytes.len() != size {
+            return Err(error(format!("has {} bytes of text, or more, expected {size}", bytes.len())));
+        }
+        let text = |at: usize| {
+            let bytes = &bytes[at * width..(at + 1) * width];
+            letters(bytes, wide, header.big_endian).ok_or_else(|| error(format!("text {at} is not UTF-8 or UTF-32")))
+        };
+        (0..count).map(text).collect::<Result<_, _>>().map(Some)
+    }
+
     /// A member's place in words, and its decoded bytes.
     fn member(&mut self, member: &str) -> Result<(String, MemberReader<'_>), StageError> {
         let index = self.index(member).ok_or_else(|| self.missing(member))?;
@@ -217,6 +261,29 @@ pub fn damaged_zip(path: &Path, expected: &str, error: &zip::result::ZipError) -
     source::foreign(path, expected).unwrap_or_else(damaged)
 }
 
+/// A number of 16 bits: sign, five bits of exponent, ten of fraction.
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023) / 1024.0);
+    let size = match exponent {
+        0 => fraction * 2f64.powi(-14),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1.0 + fraction) * 2f64.powi(exponent - 15),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+/// The letters of a text of fixed width: four bytes each, or one byte of UTF-8. Zeros at its end are no part of it.
+fn letters(bytes: &[u8], wide: bool, big_endian: bool) -> Option<String> {
+    if !wide {
+        let length = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+        return String::from_utf8(bytes[..length].to_vec()).ok();
+    }
+    let number = if big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+    let text: Option<String> = bytes.as_chunks().0.iter().map(|b| char::from_u32(number(*b))).collect();
+    text.map(|text| text.trim_end_matches('\0').to_owned())
+}
+
 fn check_header(header: &Header, expected: &Expected, size: usize) -> Result<(), String> {
     if !expected.numbers.allow(header.kind) {
         return Err(format!("has type `{}`, expected {}", header.descr, expected.numbers.about()));
@@ -247,6 +314,7 @@ impl Header {
         convert: impl FnMut(usize, usize, Number) -> Result<T, BadValue>,
     ) -> Result<Vec<T>, BadValue> {
         match (self.kind, self.size) {
+            ('f', 2) => self.decode_as(reader, |b| Number::Float(half(u16::from_le_bytes(b))), convert),
             ('f', 4) => self.decode_as(reader, |b| Number::Float(f32::from_le_bytes(b).into()), convert),
             ('f', 8) => self.decode_as(reader, |b| Number::Float(f64::from_le_bytes(b)), convert),
             ('i', 1) => self.decode_as(reader, |b| Number::Whole(i8::from_le_bytes(b).into()), convert),

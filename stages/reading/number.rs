@@ -44,13 +44,22 @@ impl Number {
         self.below(2).map(|truth| truth == 1).ok_or_else(refused)
     }
 
-    /// The class of a node.
+    /// The class of a node; none for −1 and for what is not a number.
     ///
     /// # Errors
-    /// When it is not a whole number from 0 to 65535.
-    pub fn class(self, node: usize) -> Result<u32, BadValue> {
-        self.below(MOST_CLASSES).ok_or_else(|| {
-            let what = format!("label {self} is not a class, expected 0 to {}", MOST_CLASSES - 1);
+    /// When it is neither a whole number from 0 to 65535 nor one of these.
+    pub fn label(self, node: usize) -> Result<Option<u32>, BadValue> {
+        let whole = match self {
+            Self::Float(x) if x.is_nan() => return Ok(None),
+            #[expect(clippy::cast_possible_truncation, reason = "whole, and a float cast saturates")]
+            Self::Float(x) if x.fract() == 0.0 => Self::Whole(x as i128),
+            _ => self,
+        };
+        if whole == Self::Whole(-1) {
+            return Ok(None);
+        }
+        whole.below(MOST_CLASSES).map(Some).ok_or_else(|| {
+            let what = format!("label {self} is not a class, expected 0 to {}, or -1 for none", MOST_CLASSES - 1);
             BadValue::new(format_args!("node {node}"), what)
         })
     }

@@ -226,7 +226,8 @@ fn seeds_and_splits_have_streams_of_their_own() {
 
 #[test]
 fn the_first_best_epoch_is_kept_with_its_weights_and_logits() {
-    let values: [(&str, fn(&Epoch) -> f64); 4] = [
+    type Value = fn(&Epoch) -> f64;
+    let values: [(&str, Value); 4] = [
         ("accuracy", |e| e.val_accuracy),
         ("loss", |e| -e.val_loss),
         ("macro-f1", |e| e.further[0]),

@@ -26,6 +26,7 @@ mod export;
 mod guide;
 mod invalid;
 mod look;
+mod metrics;
 mod readme;
 mod runs;
 mod sharing;

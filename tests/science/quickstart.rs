@@ -3,7 +3,7 @@
 use ppgnn_stages::contract::Artifact;
 use ppgnn_stages::kinds::Table;
 
-use crate::support::Project;
+use crate::support::{Project, without_notes};
 
 fn run() -> (Table, String) {
     let project = Project::new();
@@ -37,7 +37,11 @@ fn the_filter_that_fits_the_graph_carries_it() {
         .join("tests/golden/pins")
         .join(format!("{}.txt", ppgnn_stages::contract::profile::numeric_profile()));
     if seen.exists() {
-        assert!(readme.contains(printed.trim()), "the README shows another table than this:\n{printed}");
+        // In how many splits a model has learned nothing depends on last bits.
+        assert!(
+            without_notes(readme).contains(without_notes(&printed).trim()),
+            "the README shows another table than this:\n{printed}"
+        );
         return;
     }
     // Another instruction set gives other last bits, and now and then another node right.

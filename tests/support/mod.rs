@@ -156,6 +156,17 @@ pub fn files(root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// A table in Markdown without the notes on its cells.
+pub fn without_notes(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let line = line.split(" <sup>1</sup> ").next().unwrap_or(line);
+        let mut pieces = line.split("<sup>");
+        let first = pieces.next().unwrap_or_default().to_owned();
+        pieces.fold(first, |kept, piece| kept + piece.split_once("</sup>").map_or(piece, |(_, rest)| rest)) + "\n"
+    });
+    lines.collect()
+}
+
 /// Compares with a golden file, or writes it where `UPDATE_GOLDEN` is set.
 #[track_caller]
 pub fn golden(name: &str, actual: &str) {

@@ -160,14 +160,18 @@ fn text(name: &str, manifest: Option<&Manifest>, d: &Description, spectra: &[Val
             c.edges_stored, c.edges_distinct, c.self_loops, c.edges_one_way, c.edges_duplicate
         ),
     );
+    if let Some(w) = &d.weights {
+        let value = format!("{} to {}, ignored unless `normalize` has `weights: use`", w.min, w.max);
+        line("  weights", value);
+    }
     let f = &d.features;
     let kind = if f.binary { "0 or 1".to_owned() } else { format!("{} to {}", f.min, f.max) };
     let form = if f.sparse { "sparse" } else { "dense" };
     let zero = if f.zero_rows > 0 { format!("; {} nodes have none", f.zero_rows) } else { String::new() };
     line("features", format!("{}: {form}, {:.2} % not zero, {kind}{zero}", f.cols, 100.0 * f.density));
-    line("classes", format!("{}: {}", c.classes, list(&d.class_sizes)));
+    line("classes", format!("{}: {}", c.classes, classes(d)));
     if c.unlabelled_nodes > 0 {
-        line("  unlabelled nodes", c.unlabelled_nodes.to_string());
+        line("  unlabelled nodes", format!("{} of {}", c.unlabelled_nodes, c.nodes));
     }
     let p = &d.components;
     let parts = format!("{}; the largest has {} nodes, {} are isolated nodes", p.count, p.largest, p.isolated);
@@ -215,6 +219,7 @@ fn spectrum_lines(s: &Value) -> [(&'static str, String); 3] {
         format!("{} from {:.6} to {:.6}", side["pairs"], number(&side["from"]), number(&side["to"]))
     };
     let loops = if s["operator"]["self-loops"] == json!(false) { ", without self-loops" } else { "" };
+    let loops = if s["operator"]["weights"] == json!("use") { format!("{loops}, weighted") } else { loops.to_owned() };
     let (residual, overlap) = (number(&s["worst-residual"]), number(&s["worst-overlap"]));
     let mut cost = format!("in {}; threads {}", duration_text(number(&s["seconds"])), s["threads"]);
     for name in ["products", "memory"] {
@@ -246,11 +251,18 @@ fn range(from: usize, to: usize) -> String {
     if from == to { from.to_string() } else { format!("{from}–{to}") }
 }
 
-fn list(numbers: &[usize]) -> String {
+/// `456, 460` or, where classes have names, `cat (456), dog (460)`.
+fn classes(d: &Description) -> String {
     const MOST: usize = 20;
-    let mut words: Vec<String> = numbers.iter().take(MOST).map(usize::to_string).collect();
-    if numbers.len() > MOST {
-        words.push(format!("… ({} more)", numbers.len() - MOST));
+    // A name is the publisher's and may hold anything; a terminal must not obey it.
+    let plain = |name: &str| name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>();
+    let word = |(class, size): (usize, &usize)| match d.class_names.get(class) {
+        Some(name) => format!("{} ({size})", plain(name)),
+        None => size.to_string(),
+    };
+    let mut words: Vec<String> = d.class_sizes.iter().enumerate().take(MOST).map(word).collect();
+    if d.class_sizes.len() > MOST {
+        words.push(format!("… ({} more)", d.class_sizes.len() - MOST));
     }
     words.join(", ")
 }

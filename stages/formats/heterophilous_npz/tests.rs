@@ -56,12 +56,71 @@ fn related_types_and_column_order_mean_the_same() {
         ("node_features", npy(&[3, 2], &[1u8, 2, 3, 4, 5, 6])),
         ("node_features", npy_ordered(&[3, 2], &[1f32, 3.0, 5.0, 2.0, 4.0, 6.0], npyz::Order::Fortran)),
         ("node_labels", npy(&[3], &[0u8, 2, 0])),
+        ("node_labels", npy(&[3], &[0f64, 2.0, -0.0])),
         ("edges", npy(&[2, 2], &[0i32, 1, 2, 1])),
         ("edges", npy_ordered(&[2, 2], &[0u16, 2, 1, 1], npyz::Order::Fortran)),
         ("val_masks", npy(&[2, 3], &[0u8, 1, 0, 0, 0, 0])),
     ] {
         assert_eq!(read(&with(name, &bytes)).unwrap(), plain, "{name}");
     }
+}
+
+#[test]
+fn a_node_without_a_label_is_in_no_part() {
+    let none: Members = members().into_iter().filter(|(n, _)| !n.ends_with("masks")).collect();
+    for labels in [npy(&[3], &[0i64, -1, 2]), npy(&[3], &[0f32, f32::NAN, 2.0]), npy(&[3], &[0i8, -1, 2])] {
+        let graph = read(&npz(&replaced(&none, "node_labels", &labels))).unwrap();
+        assert_eq!((graph.labels, graph.classes, graph.unlabelled), (vec![0, 0, 2], 3, vec![1]));
+        let found = message(&with("node_labels", &labels));
+        let expected = ", member `val_masks`: node 1 of split 0 has no label, expected one of every node in a part";
+        assert_eq!(found, expected);
+    }
+    let truth = read(&npz(&replaced(&none, "node_labels", &npy(&[3], &[true, false, true])))).unwrap();
+    assert_eq!((truth.labels, truth.classes), (vec![1, 0, 1], 2));
+}
+
+/// An array of 16-bit floats from their bits.
+fn npy_half(shape: &str, bits: &[u16]) -> Vec<u8> {
+    let text = format!("{{'descr': '<f2', 'fortran_order': False, 'shape': ({shape}), }}");
+    let mut bytes = [b"\x93NUMPY\x01\x00", &u16::try_from(text.len()).unwrap().to_le_bytes()[..]].concat();
+    bytes.extend(text.as_bytes());
+    bytes.extend(bits.iter().flat_map(|b| b.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn short_floats_and_truth_values_are_numbers() {
+    let read = |bytes: &[u8]| read(&with("node_features", bytes)).map(|graph| graph.features.to_dense().data);
+    // NumPy: np.array([1, -2, 65504, 2**-24, 0.333251953125, -0.0], "f2").view("u2").
+    let half = read(&npy_half("3, 2", &[0x3c00, 0xc000, 0x7bff, 0x0001, 0x3555, 0x8000])).unwrap();
+    assert_eq!(half, [1.0, -2.0, 65504.0, 2f32.powi(-24), 0.333_251_95, 0.0]);
+    for (bits, word) in [(0x7c00, "inf"), (0xfc00, "-inf"), (0x7e00, "NaN")] {
+        let error = read(&npy_half("3, 2", &[0, 0, 0, bits, 0, 0])).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("node 1, feature 1: `{word}` is not a finite 32-bit number")), "{error}");
+    }
+    let truth = read(&npy(&[3, 2], &[true, false, true, true, false, false])).unwrap();
+    assert_eq!(truth, [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn few_non_zeros_are_kept_sparse() {
+    let mut values = [0f32; 15];
+    (values[3], values[14]) = (2.0, -1.0);
+    let graph = read(&with("node_features", &npy(&[3, 5], &values))).unwrap();
+    assert!(matches!(graph.features, Features::Sparse(_)));
+    assert_eq!(graph.features.to_dense().data, values);
+}
+
+#[test]
+fn weights_belong_to_edges() {
+    let mut members = members();
+    members.push(("edge_weights", npy(&[2], &[0.5f64, 3.0])));
+    assert_eq!(read(&npz(&members)).unwrap().weights, Some(vec![0.5, 3.0]));
+    let message = |bytes: &[u8]| message(&npz(&replaced(&members, "edge_weights", bytes)));
+    let shape = ", member `edge_weights`: has shape [3], expected edges (2)";
+    assert_eq!(message(&npy(&[3], &[1f32; 3])), shape);
+    let nan = ", member `edge_weights`, edge 1: `NaN` is not a finite 32-bit number";
+    assert_eq!(message(&npy(&[2], &[1f32, f32::NAN])), nan);
 }
 
 #[test]
@@ -81,9 +140,11 @@ fn every_problem_names_member_and_place() {
         ("node_features", far, ", node 2, feature 0: `1000"),
         ("node_features", npy(&[2, 2], &[1f32; 4]), ": has shape [2, 2], expected nodes (3) × features"),
         ("node_features", npy(&[3, 0], &[0f32; 0]), ": has no features, expected at least one"),
-        ("node_labels", npy(&[3], &[0i64, -1, 0]), ", node 1: label -1 is not a class, expected 0 to 65535"),
+        ("node_labels", npy(&[3], &[0i64, -2, 0]), ", node 1: label -2 is not a class, expected 0 to 65535, or -1"),
+        ("node_labels", npy(&[3], &[0f32, 0.0, 1.5]), ", node 2: label 1.5 is not a class"),
+        ("node_labels", npy(&[3], &[0f32, 0.0, f32::INFINITY]), ", node 2: label inf is not a class"),
+        ("node_labels", npy(&[3], &[-1i64; 3]), ": labels no node, expected the class of at least one"),
         ("node_labels", npy(&[3], &[0i64, 0, 1 << 40]), ", node 2: label 1099511627776 is not a class"),
-        ("node_labels", npy(&[3], &[0f32, 0.0, 1.0]), ": has type `<f4`, expected whole numbers"),
         ("node_labels", npy(&[0], &[0i64; 0]), ": has no nodes, expected at least one"),
         ("edges", npy(&[2, 2], &[0i64, 1, 3, 1]), ", edge 1: endpoint 3 is not a node, expected 0 to 2"),
         ("edges", npy(&[1, 2], &[0i64, -1]), ", edge 0: endpoint -1 is not a node"),
@@ -146,6 +207,9 @@ fn a_header_that_lies_about_its_size_allocates_nothing() {
 fn random_damage_gives_a_graph_or_an_error_but_never_a_panic() {
     let refused = fuzz_reader(5000, &mutated(npz(&members())), read_path);
     assert!(refused > 2500, "{refused}");
-    let refused = fuzz_reader(5000, &mutated_member(members(), npz), read_path);
+    let mut members = members();
+    members.push(("edge_weights", npy(&[2], &[0.5f64, 3.0])));
+    members[0].1 = npy_half("3, 2", &[0x3c00, 0xc000, 0x7bff, 0x0001, 0x3555, 0x8000]);
+    let refused = fuzz_reader(5000, &mutated_member(members, npz), read_path);
     assert!(refused > 2500, "{refused}");
 }

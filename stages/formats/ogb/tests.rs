@@ -8,6 +8,7 @@ use super::*;
 use crate::formats::testing::{
     Members, after_name, fuzz_reader, mutated, mutated_member, read_bytes, replaced, with_job, without, zipped,
 };
+use crate::kinds::Names;
 
 /// Three nodes, two features, four edges; members as text.
 fn members() -> Members {
@@ -20,6 +21,8 @@ fn members() -> Members {
         ("arxiv/split/time/train.csv.gz", "1\n"),
         ("arxiv/split/time/valid.csv.gz", ""),
         ("arxiv/split/time/test.csv.gz", "0\n"),
+        (IDS, "node idx,paper id\n1,007\n0,9657784\n2,\"a, \"\"b\"\"\",more\n"),
+        (CLASSES, "label idx,arxiv category\n0,arxiv cs na\n2,arxiv cs mm\n7,arxiv cs lo\n"),
         ("arxiv/README.md", "none of our business"),
     ];
     texts.map(|(name, text)| (name, text.as_bytes().to_vec())).to_vec()
@@ -27,6 +30,8 @@ fn members() -> Members {
 
 const EDGES: &str = "arxiv/raw/edge.csv.gz";
 const FEATURES: &str = "arxiv/raw/node-feat.csv.gz";
+const IDS: &str = "arxiv/mapping/nodeidx2paperid.csv.gz";
+const CLASSES: &str = "arxiv/mapping/labelidx2arxivcategeory.csv.gz";
 const LABELS: &str = "arxiv/raw/node-label.csv.gz";
 
 /// Stored, not deflated: the cost of a test is in starting compressors.
@@ -69,6 +74,19 @@ fn a_valid_file_is_read_as_stored() {
     assert_eq!(graph.features.values(), [0.5, -1.0, 1e-3, 2.0, 3.0, 4.0]);
     assert_eq!((graph.labels, graph.classes), (vec![0, 2, 0], 3));
     assert_eq!(graph.masks.unwrap().parts, [[Part::Test, Part::Train, Part::None]]);
+    assert_eq!(graph.names.ids, ["9657784", "007", "a, \"b\""]);
+    assert_eq!(graph.names.classes, ["arxiv cs na", "1", "arxiv cs mm"], "a class without a name goes by its number");
+}
+
+#[test]
+fn names_are_there_or_not() {
+    let bare = without(&without(&members(), IDS), CLASSES);
+    assert_eq!(read(&packed(&bare)).unwrap().names, Names::default());
+    let ids = read(&packed(&without(&members(), CLASSES))).unwrap().names;
+    assert_eq!((ids.ids.len(), ids.classes.len()), (3, 0));
+    let mut twice = members();
+    twice.push(("arxiv/mapping/nodeidx2asin.csv.gz", Vec::new()));
+    assert!(message(&packed(&twice)).starts_with(": has several members `mapping/nodeidx2….csv.gz`"));
 }
 
 #[test]
@@ -96,6 +114,13 @@ fn every_problem_names_member_and_line() {
         (LABELS, "0\nnan\n2\n", ", line 2: label `nan` is not a class, expected 0 to 65535"),
         (LABELS, "0\n65536\n2\n", ", line 2: label `65536` is not a class, expected 0 to 65535"),
         (LABELS, "0\n1,0,1\n2\n", ", line 2: has 3 classes, expected one class per node"),
+        (IDS, "node idx,id\n0,a\n1,b\n", ": has no line for node 2, expected one for each of 3 nodes"),
+        (IDS, "node idx,id\n0,a\n3,b\n", ", line 3: `3` is not a number of a node or class"),
+        (IDS, "0,a\nx,b\n", ", line 2: `x` is not a number of a node or class"),
+        (IDS, "-1,a\n", ", line 1: `-1` is not a number of a node or class"),
+        (IDS, "0,a\n0,b\n", ", line 2: 0 has a name already, expected one line each"),
+        (IDS, "0\n", ", line 1: has one field, expected a number and a name"),
+        (CLASSES, "0,\"a\n", ", line 1: `\"a` is not a name: its quotes do not match, or it is not UTF-8 text"),
         ("arxiv/split/time/test.csv.gz", "7\n", ", line 1: `7` is not a node, expected 0 to 2"),
         ("arxiv/split/time/test.csv.gz", "0\n1\n", ", line 2: node 1 is in `train.csv.gz` as well, expected one part"),
     ];

@@ -20,8 +20,26 @@ fn members() -> Members {
         ("attr_indices", npy(&[5], &[3i32, 0, 2, 1, 0])),
         ("attr_data", npy(&[5], &[1f32, 2.0, 3.0, 4.0, 0.0])),
         ("labels", npy(&[3], &[0i64, 2, 0])),
-        ("class_names", b"whatever".to_vec()),
+        ("class_names", npy_text("<U2", "2,", &["a", "b\u{e9}"])),
+        ("other", b"whatever".to_vec()),
     ]
+}
+
+/// An array of texts of two letters or bytes.
+fn npy_text(descr: &str, shape: &str, texts: &[&str]) -> Vec<u8> {
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
+    let mut bytes = [b"\x93NUMPY\x01\x00", &u16::try_from(text.len()).unwrap().to_le_bytes()[..]].concat();
+    bytes.extend(text.as_bytes());
+    for text in texts {
+        let mut word: Vec<u8> = match &descr[..2] {
+            "<U" => text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(),
+            ">U" => text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect(),
+            _ => text.as_bytes().to_vec(),
+        };
+        word.resize(if descr.contains('U') { 8 } else { 2 }, 0);
+        bytes.extend(word);
+    }
+    bytes
 }
 
 fn read(bytes: &[u8]) -> Result<Graph, StageError> {
@@ -46,8 +64,52 @@ fn edges_stay_as_stored_and_features_are_sorted_without_zeros() {
     assert_eq!(features.row(0), (&[0, 2, 3][..], &[2.0, 3.0, 1.0][..]));
     assert_eq!((features.row(1), features.row(2)), ((&[][..], &[][..]), (&[1][..], &[4.0][..])));
     assert_eq!(graph.masks, None);
+    assert_eq!(graph.weights, Some(vec![1.0, 1.0, 0.5, 1.0]));
     let graph = read(&npz(&without(&members(), "adj_data"))).unwrap();
-    assert_eq!(graph.edges.len(), 5);
+    assert_eq!((graph.edges.len(), graph.weights), (5, None));
+    let ones = npy(&[5], &[true, true, true, true, false]);
+    let graph = read(&npz(&replaced(&members(), "adj_data", &ones))).unwrap();
+    assert_eq!((graph.edges.len(), graph.weights), (4, None));
+}
+
+#[test]
+fn names_are_read_where_they_are_text() {
+    let names = |name: &'static str, bytes: Vec<u8>| {
+        let mut members = without(&members(), name);
+        members.push((name, bytes));
+        read(&npz(&members)).map(|graph| graph.names)
+    };
+    assert_eq!(read(&npz(&members())).unwrap().names.classes, ["a", "bé", "2"], "a class without a name is a number");
+    let wide = |descr| npy_text(descr, "4,", &["1", "", "xy", "z"]);
+    for descr in [">U2", "|S2"] {
+        assert_eq!(names("class_names", wide(descr)).unwrap().classes, ["1", "", "xy"], "{descr}");
+    }
+    assert_eq!(names("class_names", npy_text("|O", "2,", &[])).unwrap(), Names::default());
+    assert_eq!(names("node_names", npy_text("<U2", "3,", &["07", "b", "c"])).unwrap().ids, ["07", "b", "c"]);
+    let refused = |name, bytes| after_name(&names(name, bytes).unwrap_err(), "my.npz");
+    let few = refused("node_names", npy_text("<U2", "2,", &["a", "b"]));
+    assert_eq!(few, ", member `node_names`: has 2 names, expected 3, one per node");
+    let number = refused("class_names", npy(&[2], &[1i64, 2]));
+    assert_eq!(number, ", member `class_names`: has type `<i8`, expected text");
+    let cut = refused("class_names", npy_text("<U2", "3,", &["a", "b"]));
+    assert_eq!(cut, ", member `class_names`: has 16 bytes of text, or more, expected 24");
+    let flat = refused("class_names", npy_text("<U2", "2, 2", &["a"; 4]));
+    assert_eq!(flat, ", member `class_names`: has shape [2, 2], expected a list of texts");
+    let large = refused("class_names", npy_text("<U2", "99999999999,", &["a"]));
+    assert_eq!(large, ", member `class_names`: has 99999999999 texts, expected at most 65536");
+    let wide = refused("class_names", npy_text("<U99999999", "3,", &["a"]));
+    assert_eq!(wide, ", member `class_names`: holds 1199999988 bytes of text, expected at most 268435456");
+    assert_eq!(refused("class_names", b"whatever".to_vec()), ", member `class_names`: is not a NumPy array");
+}
+
+#[test]
+fn a_node_without_a_label_is_unlabelled() {
+    for labels in [npy(&[3], &[0i64, -1, 2]), npy(&[3], &[0f64, f64::NAN, 2.0])] {
+        let graph = read(&npz(&replaced(&members(), "labels", &labels))).unwrap();
+        assert_eq!((graph.labels, graph.classes, graph.unlabelled), (vec![0, 0, 2], 3, vec![1]));
+    }
+    let nobody = message(&replaced(&members(), "labels", &npy(&[3], &[-1i64; 3])));
+    assert_eq!(nobody, ", member `labels`: labels no node, expected the class of at least one");
 }
 
 #[test]
@@ -55,7 +117,7 @@ fn related_types_mean_the_same() {
     let plain = read(&npz(&members())).unwrap();
     for (name, bytes) in [
         ("adj_indptr", npy(&[4], &[0u64, 2, 2, 5])),
-        ("adj_data", npy(&[5], &[true, true, true, true, false])),
+        ("adj_data", npy(&[5], &[1f64, 1.0, 0.5, 1.0, 0.0])),
         ("attr_indices", npy(&[5], &[3i64, 0, 2, 1, 0])),
         ("attr_data", npy(&[5], &[1f64, 2.0, 3.0, 4.0, 0.0])),
         ("labels", npy(&[3], &[0u8, 2, 0])),
@@ -95,7 +157,7 @@ fn every_problem_names_member_and_place() {
             ": node 0 has feature 3 twice, expected one value per feature",
         ),
         ("attr_data", npy(&[5], &[1f64, 1e300, 1.0, 1.0, 1.0]), ", entry 1: `1000"),
-        ("labels", npy(&[3], &[0i64, -1, 0]), ", node 1: label -1 is not a class, expected 0 to 65535"),
+        ("labels", npy(&[3], &[0i64, -2, 0]), ", node 1: label -2 is not a class, expected 0 to 65535"),
         ("labels", npy(&[2], &[0i64, 1]), ": has shape [2], expected nodes (3)"),
     ];
     for (name, bytes, expected) in cases {
@@ -161,6 +223,11 @@ fn amazon_has_the_published_counts() {
         let keys = ["nodes", "features", "classes", "edges-stored", "edges-undirected"];
         assert_eq!(keys.map(|key| facts[key].as_u64().unwrap()), counts);
         assert_eq!(facts["self-loops"], u64::from(file.contains("photo")));
+        let names = read_path(&folder.join(file)).unwrap().names.classes;
+        assert_eq!(
+            (names.len() as u64, &names[0][..]),
+            (counts[2], if counts[2] == 10 { "Desktops" } else { "Film Photography" })
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Tables in Parquet form. Only the columns that are used are read.
+//! Tables in Parquet form. Only the columns that are used are read. A column of lists of numbers, such as an embedding,
+//! counts as several numbers, as many in every row.
 //!
 //! The decoder is polars. It trusts files more than we do, so what a file claims is compared with its size first (the
 //! headers of pages in [`pages`]), and a panic inside the decoder is a damaged file.
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use polars::prelude::{
-    ArrowDataType, ChunkedArray, DataFrame, DataType, Float32Type, ParallelStrategy, ParquetReader, PolarsResult,
+    ArrowDataType, DataFrame, DataType, Float32Chunked, ListChunked, ParallelStrategy, ParquetReader, PolarsResult,
     SerReader, StringChunked,
 };
 
@@ -83,14 +84,14 @@ impl Parquet {
             return Err(StageError::data(path.display(), format!("claims {rows} rows, which is too many")));
         }
         for at in &used {
-            self.check_pages(path, &columns[*at], rows)?;
+            self.check_pages(path, (*at, &columns[*at]), rows)?;
         }
         let names = |of: &[usize]| of.iter().map(|at| columns[*at].clone()).collect::<Vec<_>>();
         let frame = guarded(path, || self.reader.with_columns(Some(names(&used))).finish())?;
         let texts = pick(path, &frame, &names(&wanted.texts), texts)?;
         let numbers = pick(path, &frame, &names(&wanted.numbers), numbers)?;
         drop(frame);
-        let mut lengths = texts.iter().map(|column| column.len()).chain(numbers.iter().map(|column| column.len()));
+        let mut lengths = texts.iter().map(|column| column.len()).chain(numbers.iter().map(Column::len));
         if lengths.any(|length| length != rows) {
             return Err(damaged(path, "has columns of different lengths"));
         }
@@ -98,15 +99,8 @@ impl Parquet {
             row.begin(at as u64 + 1);
             texts.iter().for_each(|column| row.texts.push_field(column.get(at).unwrap_or_default().as_bytes()));
             for (column, index) in numbers.iter().zip(&wanted.numbers) {
-                let what = match column.get(at) {
-                    Some(value) if value.is_finite() => {
-                        row.numbers.push(value);
-                        continue;
-                    }
-                    Some(value) => format!("`{value}` is not a finite 32-bit number"),
-                    None => "is empty, expected a number".into(),
-                };
-                return Err(wanted.no_number(&row, &columns[*index], what));
+                let added = column.add(at, &mut row.numbers);
+                added.map_err(|what| wanted.no_number(&row, &columns[*index], what))?;
             }
             each(&row)?;
             if at % 4096 == 0 {
@@ -117,9 +111,10 @@ impl Parquet {
     }
 
     /// Refuses what the pages of a column cannot hold.
-    fn check_pages(&mut self, path: &Path, name: &str, rows: usize) -> Result<(), StageError> {
+    fn check_pages(&mut self, path: &Path, (at, name): (usize, &str), rows: usize) -> Result<(), StageError> {
         let metadata = guarded(path, || self.reader.get_metadata().cloned())?;
-        let mut left = rows;
+        let list = self.types.get(at).is_some_and(|found| item(found).is_some());
+        let (mut left, mut listed) = (rows, 0usize);
         for group in &metadata.row_groups {
             left = left
                 .checked_sub(group.num_rows())
@@ -128,7 +123,17 @@ impl Parquet {
                 let range = guarded(path, || Ok(column.byte_range()))?;
                 let range = usize::try_from(range.start).unwrap_or(usize::MAX)..usize::try_from(range.end).unwrap_or(0);
                 let checked = self.bytes.get(range).ok_or("is beyond the end of the file");
-                let checked = checked.and_then(|bytes| pages::check(bytes, group.num_rows()));
+                let mut most = group.num_rows();
+                if list {
+                    // A list holds any number of values, but no more than the column says that it has.
+                    most = usize::try_from(column.num_values()).unwrap_or(usize::MAX);
+                    listed = listed.saturating_add(most);
+                    if listed > VALUE_LIMIT.min(self.bytes.len().saturating_mul(ROWS_A_BYTE)) {
+                        let what = format!("column `{name}` claims {listed} values, which is too many");
+                        return Err(StageError::data(path.display(), what));
+                    }
+                }
+                let checked = checked.and_then(|bytes| pages::check(bytes, most));
                 checked.map_err(|what| damaged(path, format!("column `{name}` {what}")))?;
             }
         }
@@ -146,10 +151,13 @@ impl Parquet {
         use ArrowDataType as T;
         let Some(found) = self.types.get(at) else { return Ok(()) };
         let hint = match found {
-            T::Boolean | T::Int32 | T::Int64 | T::UInt32 | T::UInt64 | T::Float32 | T::Float64 => return Ok(()),
+            found if is_number(found) => return Ok(()),
             T::Utf8 | T::LargeUtf8 | T::Utf8View if !number => return Ok(()),
+            _ if number && item(found).is_some_and(is_number) => return Ok(()),
             T::Utf8 | T::LargeUtf8 | T::Utf8View => wanted.hint.unwrap_or("store the column as numbers"),
-            _ if number => wanted.hint.unwrap_or("store the column as int32, int64, float32, float64 or bool"),
+            _ if number => {
+                wanted.hint.unwrap_or("store the column as int32, int64, float32, float64, bool or lists of these")
+            }
             _ => "store the column as text, int32, int64, float32, float64 or bool",
         };
         let expected = if number { "numbers" } else { "text or numbers" };
@@ -172,8 +180,85 @@ fn texts(frame: &DataFrame, name: &str) -> PolarsResult<StringChunked> {
     Ok(frame.column(name)?.cast(&DataType::String)?.rechunk().str()?.clone())
 }
 
-fn numbers(frame: &DataFrame, name: &str) -> PolarsResult<ChunkedArray<Float32Type>> {
-    Ok(frame.column(name)?.cast(&DataType::Float32)?.rechunk().f32()?.clone())
+fn numbers(frame: &DataFrame, name: &str) -> PolarsResult<Column> {
+    let column = frame.column(name)?;
+    if !column.dtype().is_list() {
+        return Ok(Column::Numbers(column.cast(&DataType::Float32)?.rechunk().f32()?.clone()));
+    }
+    let lists = column.cast(&DataType::List(Box::new(DataType::Float32)))?.rechunk().list()?.clone();
+    let values = lists.get_inner().f32()?.clone();
+    Ok(Column::lists(lists, values))
+}
+
+/// The items of a list.
+fn item(found: &ArrowDataType) -> Option<&ArrowDataType> {
+    use ArrowDataType as T;
+    match found {
+        T::List(item) | T::LargeList(item) | T::FixedSizeList(item, _) => Some(&item.dtype),
+        _ => None,
+    }
+}
+
+fn is_number(found: &ArrowDataType) -> bool {
+    use ArrowDataType as T;
+    matches!(found, T::Boolean | T::Int32 | T::Int64 | T::UInt32 | T::UInt64 | T::Float32 | T::Float64)
+}
+
+/// A column of numbers.
+enum Column {
+    /// One in every row.
+    Numbers(Float32Chunked),
+    /// Several in every row, `width` of them: the lists, and their items one after another.
+    Lists { lists: ListChunked, values: Float32Chunked, width: Option<usize> },
+}
+
+impl Column {
+    fn lists(lists: ListChunked, values: Float32Chunked) -> Self {
+        let width = range(&lists, 0).map(|range| range.len());
+        Self::Lists { lists, values, width }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(column) => column.len(),
+            Self::Lists { lists, .. } => lists.len(),
+        }
+    }
+
+    /// Adds what row `at` has.
+    fn add(&self, at: usize, numbers: &mut Vec<f32>) -> Result<(), String> {
+        let (column, range, place) = match self {
+            Self::Numbers(column) => (column, at..at + 1, None),
+            Self::Lists { lists, values, width } => {
+                let range = range(lists, at).ok_or("is empty, expected a list of numbers")?;
+                match (width, range.len()) {
+                    (_, 0) => return Err("is an empty list, expected numbers".into()),
+                    (Some(width), found) if *width != found => {
+                        return Err(format!("has {found} numbers, expected {width} as in row 1"));
+                    }
+                    _ => {}
+                }
+                (values, range.clone(), Some(range.start))
+            }
+        };
+        for at in range {
+            let item = || place.map_or_else(String::new, |start| format!("item {}: ", at - start));
+            match column.get(at) {
+                Some(value) if value.is_finite() => numbers.push(value),
+                Some(value) => return Err(format!("{}`{value}` is not a finite 32-bit number", item())),
+                None => return Err(format!("{}is empty, expected a number", item())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the items of a row are; `None` if it has no list.
+fn range(lists: &ListChunked, at: usize) -> Option<std::ops::Range<usize>> {
+    let array = lists.downcast_iter().next().filter(|array| at < array.offsets().len_proxy())?;
+    let there = array.validity().is_none_or(|valid| valid.get_bit(at));
+    let (start, end) = array.offsets().start_end(at);
+    there.then_some(start..end)
 }
 
 /// Runs a part of the decoder.

@@ -91,6 +91,42 @@ fn classes_are_numbered_by_number_or_else_as_text() {
 }
 
 #[test]
+fn ids_and_labels_keep_their_text() {
+    let graph = parsed("id,label,x\n007,\"a, b\",1\n7,\"say \"\"hi\"\"\",1\n 1e3 ,,1\nü€,\"a, b\",1\n7.0,é,1\n");
+    assert_eq!(graph.names.ids, ["007", "7", "1e3", "ü€", "7.0"]);
+    assert_eq!(graph.names.classes, ["a, b", "say \"hi\"", "é"]);
+    assert_eq!((graph.labels, graph.unlabelled), (vec![0, 1, 0, 0, 2], vec![2]));
+    // One class by several names goes by the first, and classes are in the order of their numbers.
+    let merged = parsed("id,label,x\na,10,1\nb,2.0,1\nc,2,1\nd,010,1\n");
+    assert_eq!((merged.names.classes, merged.labels), (vec!["2.0".into(), "10".into()], vec![1, 0, 0, 1]));
+    let bare = with(params(), |p| p.splits.clear());
+    let refused = |nodes: &[u8]| parse(&bare, b"source,target\n", nodes).unwrap_err();
+    let id = refused(b"id,label,x\na,1,1\n\xe4,1,1\n");
+    assert_eq!(id.to_string(), "nodes.csv, line 3, column `id`: `\u{fffd}` is not UTF-8 text");
+    assert_eq!(id.hint(), Some("save the table with the encoding UTF-8"));
+    let label = refused(b"id,label,x\na,gr\xfcn,1\n").to_string();
+    assert_eq!(label, "nodes.csv, line 2, column `label`: `gr\u{fffd}n` is not UTF-8 text");
+}
+
+#[test]
+fn weights_are_read_where_they_are_asked_for() {
+    let plain = parse(&params(), EDGES.as_bytes(), NODES.as_bytes()).unwrap();
+    assert_eq!(plain.weights, None);
+    let weighted = with(params(), |p| p.weight = Some("weight".into()));
+    let graph = parse(&weighted, EDGES.as_bytes(), NODES.as_bytes()).unwrap();
+    assert_eq!(graph.weights, Some(vec![1.0, 1.0, 9.0, 1.0]));
+    let none = parse(&weighted, b"source,target,weight\n", NODES.as_bytes()).unwrap();
+    assert_eq!(none.weights, Some(Vec::new()));
+    let nan = error(&weighted, &EDGES.replace("9", "nan"), NODES).0;
+    assert_eq!(nan, "edges.csv, line 4, column `weight`: `nan` is not a finite 32-bit number");
+    let absent = error(&with(params(), |p| p.weight = Some("wieght".into())), EDGES, NODES);
+    assert_eq!(absent.0, "edges.csv: has no column `wieght`");
+    assert!(absent.1.contains("did you mean `weight`?"), "{}", absent.1);
+    let key = serde_json::to_value(params()).unwrap();
+    assert!(key.get("weight").is_none(), "not in the key");
+}
+
+#[test]
 fn few_non_zeros_are_kept_sparse() {
     let graph = parsed("id,label,p,q,r,s,t\na,0,0,3,0,0,0\nb,1,0,0,0,0,-1\n");
     assert!(matches!(graph.features, Features::Sparse(_)));
@@ -203,6 +239,8 @@ fn parameters_that_contradict_each_other_are_refused() {
     assert_eq!(leak, "`features`: column `label` is an id, label or split already");
     assert_eq!(refused(json!({"features": ["x", "x"]})), "`features`: column `x` is listed twice");
     assert_eq!(refused(json!({"source": "target"})), "`target`: column `target` is the source already");
+    let ends = refused(json!({"weight": "source"}));
+    assert_eq!(ends, "`weight`: column `source` is the source or target already");
     let twice = "column `label` is used twice among `id`, `label` and `splits`";
     assert_eq!(refused(json!({"splits": ["label"]})), twice);
 }
@@ -360,7 +398,7 @@ fn problems_of_parquet_name_row_and_column() {
 
 #[test]
 fn only_the_columns_that_are_used_need_a_type_that_is_known() {
-    let nested = Series::new("list".into(), [Series::new("".into(), [1i64]), Series::new("".into(), [2i64])]);
+    let nested = Series::new("list".into(), [Series::new("".into(), ["p"]), Series::new("".into(), ["q"])]);
     let nodes = || {
         vec![
             Series::new("id".into(), ["a", "b"]),
@@ -380,6 +418,71 @@ fn only_the_columns_that_are_used_need_a_type_that_is_known() {
     };
     assert_eq!(read(Some(vec!["x".into()])).unwrap().features.values(), [2.0, 3.0]);
     assert!(read(None).unwrap_err().to_string().starts_with("nodes, column `list`: has type "));
+}
+
+/// A column of lists of numbers.
+fn lists(rows: &[Option<&[Option<f64>]>]) -> Series {
+    let inner = DataType::List(Box::new(DataType::Float64));
+    let rows: Vec<_> = rows.iter().map(|row| row.map(|items| Series::new("".into(), items))).collect();
+    Series::new("list".into(), rows).cast(&inner).unwrap()
+}
+
+fn with_lists(lists: Series) -> Result<Graph, StageError> {
+    let nodes = vec![
+        Series::new("id".into(), ["a", "b", "c"]),
+        Series::new("label".into(), [0i64, 1, 0]),
+        Series::new("x".into(), [1f32, 2.0, 3.0]),
+        lists,
+        Series::new("y".into(), [7i64, 8, 9]),
+    ];
+    parquet(nodes, vec![Series::new("source".into(), ["a"]), Series::new("target".into(), ["b"])])
+}
+
+#[test]
+fn lists_of_numbers_are_several_features() {
+    let row = |a: f64, b: f64| [Some(a), Some(b)];
+    let (first, second, third) = (row(0.5, -1.0), row(2.0, 3.0), row(4.0, 5.0));
+    let good = lists(&[Some(&first), Some(&second), Some(&third)]);
+    let features = with_lists(good.clone()).unwrap().features;
+    let expected = [1.0, 0.5, -1.0, 7.0, 2.0, 2.0, 3.0, 8.0, 3.0, 4.0, 5.0, 9.0];
+    assert_eq!((features.cols(), features.values()), (4, &expected[..]));
+    let whole = good.cast(&DataType::List(Box::new(DataType::Int64))).unwrap();
+    assert_eq!(with_lists(whole).unwrap().features.values()[1..3], [0.0, -1.0]);
+    let cases: [(Series, &str); 6] = [
+        (
+            lists(&[Some(&first), Some(&first[..1]), Some(&third)]),
+            "row 2, column `list`: has 1 numbers, expected 2 as in row 1",
+        ),
+        (lists(&[Some(&first), None, Some(&third)]), "row 2, column `list`: is empty, expected a list of numbers"),
+        (lists(&[Some(&[]), Some(&[]), Some(&[])]), "row 1, column `list`: is an empty list, expected numbers"),
+        (lists(&[None, Some(&first), Some(&first)]), "row 1, column `list`: is empty, expected a list of numbers"),
+        (
+            lists(&[Some(&first), Some(&[Some(1.0), None]), Some(&first)]),
+            "row 2, column `list`: item 1: is empty, expected a number",
+        ),
+        (
+            lists(&[Some(&first), Some(&second), Some(&[Some(f64::NAN), None])]),
+            "row 3, column `list`: item 0: `NaN` is not a finite 32-bit number",
+        ),
+    ];
+    for (column, expected) in cases {
+        assert_eq!(with_lists(column).unwrap_err().to_string(), format!("nodes, {expected}"));
+    }
+}
+
+#[test]
+fn damaged_lists_give_a_sound_graph_or_an_error() {
+    let row = [Some(0.5), Some(2.0)];
+    let mut nodes = nodes_frame();
+    nodes.truncate(3);
+    nodes.push(lists(&[Some(&row), Some(&row), Some(&row), Some(&row)]));
+    let (edges, nodes) = (frame(edges_frame()), frame(nodes));
+    let bare = with(params(), |p| p.splits.clear());
+    let accepted = testing::survive(10_000, &[&edges, &nodes], |files| {
+        let table = |name: &str, bytes: &[u8]| parquet::open(Path::new(name), bytes.to_vec());
+        with_job(|job| assemble(&bare, table("nodes", &files[1])?, table("edges", &files[0])?, job))
+    });
+    assert!(accepted > 10, "{accepted}");
 }
 
 #[test]

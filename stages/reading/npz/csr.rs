@@ -41,6 +41,12 @@ impl StoredRows {
         rows.flat_map(|(row, ends)| self.row(ends).map(move |(column, _)| (row, column))).collect()
     }
 
+    /// The values of [`StoredRows::edges`]; none if all of them are 1.
+    pub fn weights(&self) -> Option<Vec<f32>> {
+        let values = self.values.as_ref()?.iter().copied().filter(|value| *value != 0.0);
+        values.clone().any(|value| value != 1.0).then(|| values.collect())
+    }
+
     /// The rows with their columns in order and without zeros.
     ///
     /// # Errors
