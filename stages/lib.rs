@@ -7,6 +7,7 @@
 pub mod contract;
 pub mod evaluate;
 pub mod evd;
+pub mod export;
 pub mod featurize;
 pub mod formats;
 pub mod inspect;

@@ -10,6 +10,7 @@ mod dag;
 mod data;
 mod device;
 pub mod exit;
+mod export;
 mod failure;
 mod interrupt;
 mod list;
@@ -19,7 +20,10 @@ mod plan;
 mod project;
 mod readiness;
 mod run;
+mod runs;
 mod schema;
+mod show;
+mod stored;
 mod table;
 mod targets;
 mod why;
@@ -54,6 +58,8 @@ enum Command {
     Check(check::Args),
     Dag(dag::Args),
     Table(table::Args),
+    Export(export::Args),
+    Show(show::Args),
     Cache(cache::Args),
     Data(data::Args),
     List(list::Args),
@@ -80,6 +86,8 @@ pub fn main(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> u8
         Command::Check(args) => check::run(&args, registry),
         Command::Dag(args) => dag::run(&args, registry),
         Command::Table(args) => table::run(&args, registry),
+        Command::Export(args) => export::run(&args, registry),
+        Command::Show(args) => show::run(&args, registry),
         Command::Cache(args) => cache::run(&args),
         Command::Data(args) => data::run(&args, registry),
         Command::List(args) => list::run(&args, registry),
@@ -106,7 +114,8 @@ impl Command {
             Self::Cache(args) => args.json,
             Self::Data(args) => args.json,
             Self::List(args) => args.json,
-            Self::Dag(_) | Self::Table(_) | Self::Schema(_) | Self::Completions(_) => false,
+            Self::Show(args) => args.json,
+            Self::Dag(_) | Self::Table(_) | Self::Export(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
     }
 }

@@ -8,6 +8,8 @@ use super::failure::{Failure, code_of};
 use super::interrupt::interruptible;
 use super::outputs::{self, OutputFile};
 use super::project::PipelineArgs;
+use super::runs::RunFiles;
+use super::stored::Stored;
 use super::targets::{self, TargetArgs};
 use super::{device, exit, note, overview, print, print_json, readiness};
 use crate::plan::{NodeId, Plan, file_name};
@@ -107,18 +109,24 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
     let overrides = overrides(plan, &args.of.pipeline);
     let folder = beside(plan, &overrides);
     let mut run = PublishedRun { overrides, ..PublishedRun::default() };
-    let mut printed = Vec::new();
+    let stored = Stored { plan, store, words: args.of.pipeline.words() };
+    let (mut printed, mut tidy) = (Vec::new(), Vec::new());
     for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node)) {
         let Some(files) = outputs::files(plan, output, store)? else { continue };
         let markdown = files.iter().filter(|f| f.ending == "md" && !args.json);
         printed.extend(markdown.map(OutputFile::text).collect::<Result<Vec<_>, _>>()?);
+        let files = files.into_iter().map(|f| (f.ending, f.path));
+        let runs = RunFiles::of_table(&stored, output.node)?;
+        let files = files.chain(runs.files.iter().map(|(ending, path)| (*ending, path.clone())));
+        let files = files.map(|(ending, path)| (format!("{}.{ending}", output.name), path)).collect();
+        tidy.push(runs);
         let behind = plan.ancestors(&[output.node]);
         let needs = plan.iter().filter(|(id, _)| behind[id.0]).map(|(_, n)| ArtifactRef::new(n.stage.name, n.key));
         run.outputs.push(PublishedOutput {
             name: output.name.clone(),
             key: plan.node(output.node).key,
             needs: needs.collect(),
-            files: files.into_iter().map(|f| (format!("{}.{}", output.name, f.ending), f.path)).collect(),
+            files,
         });
     }
     if run.outputs.is_empty() {

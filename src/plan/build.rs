@@ -183,6 +183,13 @@ impl<'b> Builder<'b> {
         })?;
         let mut published_as = name.file_name();
         let (node, is_new) = self.add(name, used.def, checked, params, inputs);
+        if is_new {
+            let axes = self.axes[stage].iter().map(|a| (&pipeline.sweep.axes[*a], point[*a]));
+            let applies = axes.filter(|(axis, value)| axis.tag(*value).is_some());
+            let labels = applies.map(|(axis, value)| (axis.name.clone(), axis.values[value].label.clone())).collect();
+            let dataset = if used.def.name == DATASET_STAGE { self.dataset(used, point) } else { None };
+            (self.nodes[node.0].axes, self.nodes[node.0].dataset) = (labels, dataset);
+        }
         if is_new && !used.def.publishes.is_empty() {
             // Points whose names differ in characters that no file name has.
             if self.output_names.contains(&published_as) {
@@ -241,7 +248,8 @@ impl<'b> Builder<'b> {
         }
         let id = NodeId(self.nodes.len());
         self.by_key.insert(key, id);
-        self.nodes.push(Node { name, aliases: Vec::new(), stage, params: checked, inputs, ingredients, key });
+        let (aliases, axes) = (Vec::new(), Vec::new());
+        self.nodes.push(Node { name, aliases, axes, dataset: None, stage, params: checked, inputs, ingredients, key });
         (id, true)
     }
 

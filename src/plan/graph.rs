@@ -31,6 +31,10 @@ pub struct Node {
     pub name: NodeName,
     /// Other names of the same node: points of the sweep that turned out to mean the same.
     pub aliases: Vec<NodeName>,
+    /// Its place in the sweep: axes that reach it and apply, with the labels of their values.
+    pub axes: Vec<(String, String)>,
+    /// The data set that it reads, as the pipeline calls it.
+    pub dataset: Option<String>,
     /// The stage.
     pub stage: &'static StageDef,
     /// Its parameters.

@@ -32,6 +32,8 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
         nodes.push(Node {
             name: NodeName::new("node", [at.to_string()]),
             aliases: Vec::new(),
+            axes: Vec::new(),
+            dataset: None,
             stage: def,
             params: def.check(&ppgnn_stages::built_in(), written.as_object().unwrap()).unwrap(),
             inputs: of.iter().map(|i| Edge { slot: "of", node: NodeId(*i) }).collect(),

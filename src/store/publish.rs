@@ -135,6 +135,11 @@ impl Store {
         Ok(folder)
     }
 
+    /// Returns an unused path for a file that is made to be published. Whoever makes it deletes it again.
+    pub fn file_to_publish(&self) -> PathBuf {
+        self.temporary("publish")
+    }
+
     /// Returns everything that was published.
     ///
     /// # Errors

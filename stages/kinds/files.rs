@@ -35,7 +35,7 @@ macro_rules! element {
         }
     )*};
 }
-element!(u8 => U8, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
+element!(u8 => U8, u32 => U32, u64 => U64, i64 => I64, f32 => F32, f64 => F64);
 
 struct TensorToWrite<'a> {
     dtype: Dtype,
@@ -154,10 +154,39 @@ impl TensorsRead {
         Ok((self.shape(name, &view)?, mapped.unwrap_or_else(|| values(&view).into())))
     }
 
+    /// Returns type and shape of a tensor in words, and its first values.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn summary(&self, name: &str, most: usize) -> Result<(String, String), ArtifactError> {
+        let view = self.parsed()?.tensor(name).map_err(|_| self.malformed(&format!("a tensor `{name}`")))?;
+        let form = view.shape().iter().map(ToString::to_string).collect::<Vec<_>>().join(" × ");
+        let form = format!("{}, {form}", format!("{:?}", view.dtype()).to_lowercase());
+        let first = |all: Vec<String>| all.into_iter().take(most).collect::<Vec<_>>().join(", ");
+        let bytes = &view.data()[..view.data().len().min(most * 8)];
+        let mut first = match view.dtype() {
+            Dtype::U8 => first(texts::<u8>(bytes)),
+            Dtype::U32 => first(texts::<u32>(bytes)),
+            Dtype::U64 => first(texts::<u64>(bytes)),
+            Dtype::I64 => first(texts::<i64>(bytes)),
+            Dtype::F32 => first(texts::<f32>(bytes)),
+            Dtype::F64 => first(texts::<f64>(bytes)),
+            _ => String::new(),
+        };
+        if view.shape().iter().product::<usize>() > most {
+            first.push_str(", …");
+        }
+        Ok((form, first))
+    }
+
     fn shape<const N: usize>(&self, name: &str, view: &TensorView) -> Result<[usize; N], ArtifactError> {
         let fitting = view.shape().try_into();
         fitting.map_err(|_| self.malformed(&format!("a tensor `{name}` of {N} dimensions")))
     }
+}
+
+fn texts<T: Element + std::fmt::Debug>(bytes: &[u8]) -> Vec<String> {
+    bytes.chunks_exact(size_of::<T>()).map(|b| format!("{:?}", bytemuck::pod_read_unaligned::<T>(b))).collect()
 }
 
 fn values<T: Element>(view: &TensorView) -> Vec<T> {

@@ -2,6 +2,7 @@
 //!
 //! Tensors are stored as safetensors, frames as Parquet, facts for people as JSON; [`files`] does all three.
 
+mod contents;
 mod features;
 pub mod files;
 mod graph;
@@ -17,6 +18,7 @@ mod table;
 mod table_text;
 mod trained;
 
+pub use contents::{CONTENTS, EntryDoc, FileDoc, contents_markdown, files_of};
 pub use features::{Features, Matrix};
 pub use graph::{Counts, Graph, Names};
 pub use mapped::Vectors;
@@ -28,4 +30,4 @@ pub use score::{Predicted, SCORES, Scale, Score, ScoreDef, Undefined};
 pub use spectrum::{Side, Spectrum};
 pub use splits::{Part, Splits};
 pub use table::{Absent, Candidate, Cell, Picked, Rank, Reference, Spread, Table};
-pub use trained::{Epoch, Trained, TrainedSplit};
+pub use trained::{Epoch, Trained, TrainedSplit, Weight};

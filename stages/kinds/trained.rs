@@ -53,6 +53,9 @@ pub struct Trained {
 }
 
 impl Trained {
+    /// Name of the file with the course of training.
+    pub(crate) const HISTORY: &'static str = "history.parquet";
+
     fn history(&self) -> Result<DataFrame, polars::error::PolarsError> {
         let rows = || {
             self.splits.iter().zip(0u32..).flat_map(|(s, i)| s.history.iter().zip(0u32..).map(move |(h, e)| (i, e, h)))
@@ -91,7 +94,7 @@ impl Artifact for Trained {
         if self.splits.iter().any(|split| !split.hidden.is_empty()) {
             hidden.write(&dir.join("hidden.safetensors"))?;
         }
-        let path = dir.join("history.parquet");
+        let path = dir.join(Self::HISTORY);
         let mut history = self.history().map_err(|e| ArtifactError::malformed(&path, format!("a frame ({e})")))?;
         write_frame(&path, &mut history)?;
         let best: Vec<_> = self.splits.iter().map(|s| s.best_epoch).collect();

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::{Init, Perceptron, Scheme};
 use super::ops::Basis;
-use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
+use super::response::polynomial;
+use super::{Build, GraphView, Input, Level, Model, Output, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
 
@@ -45,6 +46,12 @@ impl Default for Params {
 
 impl crate::contract::params::Params for Params {}
 
+impl Params {
+    fn restart(&self) -> Init<'static> {
+        Init { scheme: Scheme::Ppr, alpha: self.alpha, weights: None }
+    }
+}
+
 /// A perceptron whose output is propagated by personalised PageRank.
 pub struct Appnp {
     net: Perceptron,
@@ -57,12 +64,14 @@ impl Build for Appnp {
     const ABOUT: &'static str = "Perceptron propagated by personalised PageRank";
     const VERSION: u32 = 1;
     const HIDDEN: &'static [&'static str] = &["network"];
+    const RESPONSE: Option<Respond<Params>> =
+        Some(|params, _, at| Level::of(polynomial(&params.restart().fixed(params.order), at.lambda)));
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         let net = Perceptron::new(graph, Some(params.hidden), params.dropout, weights)?;
-        let restart = Init { scheme: Scheme::Ppr, alpha: params.alpha, weights: None };
-        Ok(Self { net, coefficients: weights.constant(&restart.fixed(params.order), &[1, params.order + 1])? })
+        let coefficients = params.restart().fixed(params.order);
+        Ok(Self { net, coefficients: weights.constant(&coefficients, &[1, params.order + 1])? })
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {

@@ -13,9 +13,9 @@ use candle_core::{DType, Device, Result, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{Perceptron, to_chebyshev};
+use super::blocks::{Perceptron, bernstein, to_chebyshev};
 use super::ops::{AsTensor, Basis};
-use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
+use super::{Build, GraphView, Input, Level, Model, Output, Param, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
 use crate::optim::{Decay, Rate, Rule};
@@ -64,6 +64,10 @@ impl Build for BernNet {
     const ABOUT: &'static str = "Perceptron filtered by trained Bernstein polynomials of the Laplacian";
     const VERSION: u32 = 1;
     const HIDDEN: &'static [&'static str] = &["network"];
+    const RESPONSE: Option<Respond<Params>> = Some(|params, learned, at| {
+        let theta = learned.values("theta").into_iter().map(|t| t.max(0.0));
+        Level::of(theta.zip(bernstein(params.order, at.lambda)).map(|(t, b)| t * b).sum())
+    });
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {

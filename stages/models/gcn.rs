@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Linear, Names};
-use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
+use super::{Build, GraphView, Input, Level, Model, Output, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
 
@@ -54,6 +54,8 @@ impl Build for Gcn {
     const ABOUT: &'static str = "Two graph convolutions with dropout between them";
     const VERSION: u32 = 1;
     const HIDDEN: &'static [&'static str] = &["hidden"];
+    // Both convolutions together, without the ReLU between them.
+    const RESPONSE: Option<Respond<Params>> = Some(|_, _, at| Level::of(at.lambda * at.lambda));
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {

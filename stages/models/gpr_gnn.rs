@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::{Init, Perceptron, Scheme};
 use super::ops::Basis;
-use super::{Build, GraphView, Input, Model, Output, Param, Pass, Weights};
+use super::response::polynomial;
+use super::{Build, GraphView, Input, Level, Model, Output, Param, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::{DropoutRate, Problem};
 
@@ -75,6 +76,8 @@ impl Build for GprGnn {
     const ABOUT: &'static str = "Perceptron propagated by one trained polynomial of the operator";
     const VERSION: u32 = 2;
     const HIDDEN: &'static [&'static str] = &["network"];
+    const RESPONSE: Option<Respond<Params>> =
+        Some(|_, learned, at| Level::of(polynomial(&learned.values("gamma"), at.lambda)));
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {

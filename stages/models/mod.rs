@@ -16,6 +16,7 @@ mod model;
 pub mod ops;
 mod pass;
 mod pp_gnn;
+mod response;
 mod streams;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -34,6 +35,7 @@ pub use mlp::Mlp;
 pub use model::{Build, Model, ModelDef, Output};
 pub use pass::{Dropout, Pass};
 pub use pp_gnn::PpGnn;
+pub use response::{At, Learned, Level, Local, Respond, polynomial};
 pub use streams::{BatchStreams, Streams};
 pub use weights::{Named, Param, State, Weights};
 

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 use serde_json::Value;
 
 use super::ops::Sided;
-use super::{GraphView, Input, Pass, Weights};
+use super::{At, GraphView, Input, Learned, Level, Pass, Respond, Weights};
 use crate::contract::params::{self, Params, Variant};
 use crate::contract::{Chosen, Crate, Row, StageError};
 
@@ -109,6 +109,8 @@ pub trait Build: Model + Sized + 'static {
     const GPU: bool = true;
     /// The activations that [`Output::hidden`] has in every pass, by name.
     const HIDDEN: &'static [&'static str] = &[];
+    /// The frequency response, for a model that filters: h(λ) of what was trained, at one eigenvalue of the operator.
+    const RESPONSE: Option<Respond<Self::Params>> = None;
     /// Parameters as written by a person.
     type Params: Params;
 
@@ -123,6 +125,7 @@ pub trait Build: Model + Sized + 'static {
     fn widest(params: &Self::Params, graph: &GraphView) -> usize;
 }
 
+type ResponseFn = fn(&Value, &Learned, &[At]) -> std::result::Result<Option<Vec<Level>>, StageError>;
 type BuildFn = fn(&Value, &GraphView, &mut Weights) -> std::result::Result<Box<dyn Model>, StageError>;
 
 /// A row of [`MODELS`](super::MODELS).
@@ -132,7 +135,10 @@ pub struct ModelDef {
     pub variant: Variant,
     /// The activations that can be kept, by name.
     pub hidden: &'static [&'static str],
+    /// Whether the model is a filter with a frequency response.
+    pub filters: bool,
     build: BuildFn,
+    response: ResponseFn,
     widest: fn(&Value, &GraphView) -> std::result::Result<usize, StageError>,
 }
 
@@ -144,9 +150,28 @@ impl ModelDef {
         Self {
             variant,
             hidden: M::HIDDEN,
+            filters: M::RESPONSE.is_some(),
             build: |params, graph, weights| Ok(Box::new(M::build(&params::from_checked(params)?, graph, weights)?)),
+            response: |params, learned, points| {
+                let Some(response) = M::RESPONSE else { return Ok(None) };
+                let params = params::from_checked(params)?;
+                Ok(Some(points.iter().map(|at| response(&params, learned, *at)).collect()))
+            },
             widest: |params, graph| Ok(M::widest(&params::from_checked(params)?, graph)),
         }
+    }
+
+    /// Returns the frequency response of a trained split at some points; nothing if the model is no filter.
+    ///
+    /// # Errors
+    /// Only if the parameters were not checked.
+    pub fn response(
+        &self,
+        params: &Value,
+        learned: &Learned,
+        points: &[At],
+    ) -> std::result::Result<Option<Vec<Level>>, StageError> {
+        (self.response)(params, learned, points)
     }
 }
 

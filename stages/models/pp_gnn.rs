@@ -17,13 +17,16 @@
 //! network with masks of their own (`masks: independent`), are in the code and not in the paper; the boundary
 //! regulariser (`reg`) is in the paper and not in the code.
 
+use std::ops::Range;
+
 use candle_core::{Result, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Boundary, Init, Partition, Perceptron, Scheme};
 use super::ops::{AsTensor, Basis, Eigenvectors, Response, Sided};
-use super::{Build, GraphView, Input, Model, Output, Param, Pass, SpectrumView, Weights};
+use super::response::{Local, polynomial};
+use super::{At, Build, GraphView, Input, Learned, Level, Model, Output, Param, Pass, Respond, SpectrumView, Weights};
 use crate::contract::StageError;
 use crate::contract::params::{DropoutRate, Problem};
 
@@ -215,6 +218,7 @@ impl Build for PpGnn {
     const VERSION: u32 = 2;
     const NEEDS: &'static [&'static str] = &["spectrum"];
     const HIDDEN: &'static [&'static str] = &["network"];
+    const RESPONSE: Option<Respond<Params>> = Some(response);
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
@@ -310,6 +314,36 @@ impl Spectral {
         let Some((boundary, strength)) = &self.boundary else { return Ok(None) };
         Ok(Some((boundary.penalty(&self.gamma()?)? * *strength)?))
     }
+}
+
+/// The global polynomial, and that of the bin of a kept eigenvalue. A point that is none belongs to the bin that an
+/// eigenvalue there would be in: bins meet halfway between their facing ends, and end where their side ends.
+fn response(params: &Params, learned: &Learned, at: At) -> Level {
+    let [has_low, has_high, has_global] = params.terms();
+    let (eta, rest) = if has_global { (params.eta, 1.0 - params.eta) } else { (1.0, 0.0) };
+    let global = has_global.then(|| rest * polynomial(&learned.values("gamma"), at.lambda));
+    let sides = [
+        ("low", "gamma-low", learned.low, 0, has_low, params.bins_low),
+        ("high", "gamma-high", learned.high, learned.low.len(), has_high, params.bins_high),
+    ];
+    let local = sides.into_iter().filter(|side| side.4).find_map(|(side, name, values, first, _, count)| {
+        let ranges = Partition::default().with_side(values.len(), count.unwrap_or(params.bins))?.ranges;
+        let bin = match at.pair {
+            Some(pair) => {
+                let of_side = pair.checked_sub(first)?;
+                ranges.iter().position(|range| range.contains(&of_side))?
+            }
+            None => {
+                (values.last()? <= &at.lambda && &at.lambda <= values.first()?).then_some(())?;
+                let above = |range: &&Range<usize>| at.lambda < (values[range.start - 1] + values[range.start]) / 2.0;
+                ranges[1..].iter().take_while(above).count()
+            }
+        };
+        let terms = params.local_order() + 1;
+        let value = eta * polynomial(learned.values(name).get(bin * terms..(bin + 1) * terms)?, at.lambda);
+        Some(Local { side, bin, value })
+    });
+    Level { global, local }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod gradients;
 mod lanes;
 mod reference;
+mod response;
 pub(crate) mod seams;
 
 use std::collections::BTreeSet;

@@ -334,6 +334,8 @@ impl World {
         self.plan.nodes.push(Node {
             name,
             aliases: vec![],
+            axes: vec![],
+            dataset: None,
             stage: def,
             params: def.check(&Registry::of_stages(STAGES), &params).unwrap(),
             inputs: of.iter().map(|node| Edge { slot: "of", node: *node }).collect(),

@@ -187,7 +187,8 @@ impl Checked {
         }
         self.all.extend(moved);
     }
-    pub(super) fn chosen(&self) -> Option<Chosen<'_, dyn Row>> {
+    /// Returns the chosen row with its own parameters, if the stage chooses.
+    pub fn chosen(&self) -> Option<Chosen<'_, dyn Row>> {
         self.chosen.as_ref().map(|(row, params)| Chosen { row: *row, params })
     }
     pub(crate) fn own<P: DeserializeOwned>(&self) -> Result<P, StageError> {

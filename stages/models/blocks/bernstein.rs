@@ -12,14 +12,14 @@ pub fn to_chebyshev(order: usize) -> Vec<Vec<f64>> {
     let count = order + 1;
     let angle = |i: usize| std::f64::consts::PI * (i as f64 + 0.5) / count as f64;
     let coefficient = |k: usize, j: usize| {
-        let sum: f64 = (0..count).map(|i| bernstein(order, k, angle(i).cos()) * (j as f64 * angle(i)).cos()).sum();
+        let sum: f64 = (0..count).map(|i| bernstein(order, angle(i).cos())[k] * (j as f64 * angle(i)).cos()).sum();
         sum * if j == 0 { 1.0 } else { 2.0 } / count as f64
     };
     (0..count).map(|k| (0..count).map(|j| coefficient(k, j)).collect()).collect()
 }
 
-/// b_k(x), by the recurrence that adds nothing but positive numbers on [−1, 1].
-fn bernstein(order: usize, k: usize, x: f64) -> f64 {
+/// Returns b_k(x) for every k, by the recurrence that adds nothing but positive numbers on [−1, 1].
+pub fn bernstein(order: usize, x: f64) -> Vec<f64> {
     let (up, down) = ((1.0 + x) / 2.0, (1.0 - x) / 2.0);
     let mut values = vec![0.0; order + 1];
     values[0] = 1.0;
@@ -29,7 +29,7 @@ fn bernstein(order: usize, k: usize, x: f64) -> f64 {
             values[i] = up * values[i] + down * from;
         }
     }
-    values[k]
+    values
 }
 
 #[cfg(test)]
@@ -49,7 +49,7 @@ mod tests {
                     let power = |base: f64, n: usize| base.powi(i32::try_from(n).unwrap());
                     let direct = binomial * power((1.0 + x) / 2.0, order - k) * power((1.0 - x) / 2.0, k);
                     assert!((chebyshev(row, x) - direct).abs() < 1e-13, "order {order}, k {k}, x {x}");
-                    assert!((bernstein(order, k, x) - direct).abs() < 1e-13);
+                    assert!((bernstein(order, x)[k] - direct).abs() < 1e-13);
                 }
             }
         }

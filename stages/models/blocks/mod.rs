@@ -7,7 +7,7 @@ mod coefficients;
 mod linear;
 mod perceptron;
 
-pub use bernstein::to_chebyshev;
+pub use bernstein::{bernstein, to_chebyshev};
 pub use bins::Partition;
 pub use boundary::Boundary;
 pub use coefficients::{Init, Scheme};

@@ -1,0 +1,135 @@
+//! Runs as a tidy table: one row per run and split, with everything that tells runs apart and everything that was measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use ppgnn_stages::contract::Artifact;
+use ppgnn_stages::export::{Frame, Values};
+use ppgnn_stages::kinds::{Metrics, Part, SplitScores, Table, Trained};
+use serde_json::Value;
+
+use super::exit;
+use super::failure::Failure;
+use super::stored::{Stored, nearest};
+use crate::plan::{Node, NodeId, Plan};
+
+/// Returns the rows of a node with metrics, one per split.
+///
+/// `node`, `dataset`, `model`, a column for every axis that is not a parameter, `seed`, `split`, every metric with the number
+/// of nodes behind it, `chosen-epoch`, `seconds` (of training, all splits together), `key` (which tables call their runs by),
+/// `train-key`, then `<stage>.<parameter>` of every stage behind the run.
+pub fn frame(stored: &Stored, id: NodeId, of_split: Option<usize>) -> Result<Frame, Failure> {
+    let (plan, node) = (stored.plan, stored.plan.node(id));
+    let metrics: Metrics = stored.load(id)?;
+    let rows = metrics.splits.len();
+    if let Some(split) = of_split.filter(|split| *split >= rows) {
+        let message = format!("`{}` has no split {split}; it has {rows}, counted from 0", node.name);
+        return Err(Failure::usage(message, None));
+    }
+    let train = nearest(plan, id, Trained::KIND.0).first().map(|id| plan.node(*id));
+    let params = params(plan, id);
+    let text = |text: Option<String>| Values::constant(&text.map_or(Value::Null, Value::String), rows);
+    let mut frame = Frame::of_rows(rows)
+        .with("node", text(Some(node.name.to_string())))
+        .with("dataset", text(dataset(plan, id)))
+        .with("model", text(train.and_then(|t| t.params.variant()).map(|model| model.name.to_owned())));
+    for (axis, label) in node.axes.iter().filter(|(axis, _)| !params.contains_key(axis)) {
+        frame = frame.with(axis, text(Some(label.clone())));
+    }
+    let seed = train.and_then(|t| t.params.all().get("seed")).unwrap_or(&Value::Null);
+    frame = frame.with("seed", Values::constant(seed, rows)).with("split", Values::wholes(0..rows));
+    frame = scores(frame, &metrics);
+    let manifest = train.and_then(|t| stored.store.get(&t.key, t.stage.name)).map(|entry| entry.manifest);
+    let seconds = manifest.map_or(Value::Null, |m| m.seconds.into());
+    frame = frame
+        .with("chosen-epoch", Values::wholes(metrics.splits.iter().map(|split| split.best_epoch)))
+        .with("seconds", Values::constant(&seconds, rows))
+        .with("key", text(Some(node.key.to_string())))
+        .with("train-key", text(train.map(|t| t.key.to_string())));
+    for (name, value) in params {
+        frame = frame.with(name, Values::constant(&value, rows));
+    }
+    if let Some(only) = of_split {
+        frame.keep(&(0..rows).map(|split| split == only).collect::<Vec<_>>());
+    }
+    Ok(frame)
+}
+
+/// Every metric of every part, those that are reported first.
+fn scores(mut frame: Frame, metrics: &Metrics) -> Frame {
+    let Some(first) = metrics.splits.first() else { return frame };
+    for (part, name) in Part::SCORED.iter().rev() {
+        let of_part = |split: &SplitScores| split.part(*part).cloned().unwrap_or_default();
+        for (score, _) in of_part(first).scores {
+            let values = metrics.splits.iter().map(|split| of_part(split).get(&score)?.as_ref().ok().copied());
+            frame = frame.with(format!("{name}-{score}"), Values::Number(values.collect()));
+        }
+        frame = frame.with(format!("{name}-nodes"), Values::wholes(metrics.splits.iter().map(|s| of_part(s).nodes)));
+    }
+    frame
+}
+
+/// The parameters of all stages behind a node as `<stage>.<parameter>`. Of two nodes of a stage the nearer one counts.
+fn params(plan: &Plan, id: NodeId) -> BTreeMap<String, Value> {
+    let mut all: BTreeMap<String, Value> = BTreeMap::new();
+    for node in behind(plan, id).rev() {
+        for (name, value) in node.params.all() {
+            all.entry(format!("{}.{name}", node.name.stage)).or_insert_with(|| value.clone());
+        }
+    }
+    all
+}
+
+/// The data set that a run is about.
+fn dataset(plan: &Plan, id: NodeId) -> Option<String> {
+    behind(plan, id).find_map(|node| node.dataset.clone())
+}
+
+/// A node and all that it depends on, inputs first. A look at these alone: a table may have thousands of runs.
+fn behind(plan: &Plan, id: NodeId) -> impl DoubleEndedIterator<Item = &Node> {
+    let (mut found, mut next) = (BTreeSet::new(), vec![id]);
+    while let Some(id) = next.pop() {
+        if found.insert(id) {
+            next.extend(plan.node(id).inputs.iter().map(|edge| edge.node));
+        }
+    }
+    found.into_iter().map(|id| plan.node(id))
+}
+
+/// Files with the runs behind a table, to be published beside it. They are deleted when this is dropped.
+pub struct RunFiles {
+    /// What their names end in, and where they are.
+    pub files: Vec<(&'static str, PathBuf)>,
+}
+
+impl RunFiles {
+    /// Writes the runs of a table that are in the store; nothing of an output that is no table.
+    pub fn of_table(stored: &Stored, table: NodeId) -> Result<Self, Failure> {
+        let (plan, mut written) = (stored.plan, Self { files: Vec::new() });
+        if plan.node(table).stage.output != Table::KIND {
+            return Ok(written);
+        }
+        let mut all = Frame::default();
+        let runs: BTreeSet<NodeId> = plan.node(table).inputs.iter().map(|edge| edge.node).collect();
+        for run in runs.into_iter().filter(|id| plan.node(*id).stage.output == Metrics::KIND && stored.has(*id)) {
+            all.append(frame(stored, run, None)?);
+        }
+        let cannot =
+            |path: &Path, e: String| Failure::new(exit::STORE, format!("cannot write `{}`: {e}", path.display()), None);
+        let csv = stored.store.file_to_publish();
+        written.files.push(("runs.csv", csv.clone()));
+        let file = std::fs::File::create(&csv).and_then(|file| all.write_csv(std::io::BufWriter::new(file)));
+        file.map_err(|e| cannot(&csv, e.to_string()))?;
+        let parquet = stored.store.file_to_publish();
+        written.files.push(("runs.parquet", parquet.clone()));
+        all.write_parquet(&parquet).map_err(|e| cannot(&parquet, e.to_string()))?;
+        Ok(written)
+    }
+}
+
+impl Drop for RunFiles {
+    fn drop(&mut self) {
+        // What cannot be deleted here is offered by `cache gc` later.
+        self.files.iter().for_each(|(_, path)| drop(std::fs::remove_file(path)));
+    }
+}
