@@ -8,7 +8,7 @@ use candle_nn::{Module as _, VarBuilder};
 use ppgnn::stages::candle_core::{DType, Device, Result, Tensor, safetensors};
 
 use crate::guide;
-use crate::support::{Finished, Project, TINY, files, finish};
+use crate::support::{Finished, Project, TINY, finish};
 
 /// A graph of a person's own: ids, class names and a node without a class.
 pub const MINE: &str = "
@@ -104,6 +104,28 @@ fn predictions_have_a_row_for_every_split_and_node() {
     let json = project.run(&["export", "predictions", "tiny.yaml", "train/one", "--format", "json"]).exit(0).json();
     assert_eq!(json.as_array().unwrap().len(), 240);
     assert_eq!(json[0]["p:0"].as_f64().unwrap(), rows[0][8].parse::<f64>().unwrap());
+}
+
+#[test]
+fn predictions_are_joined_by_id_with_the_table_that_the_graph_came_from() {
+    let project = Project::new().file("mine.yaml", MINE);
+    write_people(&project);
+    project.run(&["run", "mine.yaml"]).exit(0);
+    let (names, rows) = table(&project.run(&["export", "predictions", "mine.yaml", "--split", "2"]).exit(0));
+    let people = std::fs::read_to_string(project.path("people.csv")).unwrap();
+    let people: Vec<csv::StringRecord> =
+        csv::Reader::from_reader(people.as_bytes()).records().map(|r| r.unwrap()).collect();
+    assert_eq!(names[..6], ["node", "split", "id", "part", "true", "predicted"]);
+    assert_eq!(
+        names[6..].iter().map(|n| n.strip_prefix("p:").unwrap()).collect::<std::collections::BTreeSet<_>>(),
+        ["\"red\"", "blue, mostly"].into()
+    );
+    assert_eq!(rows.len(), people.len());
+    for person in &people {
+        // Byte for byte: `007` is not `7`.
+        let row = rows.iter().find(|row| row[2] == person[0]).unwrap();
+        assert_eq!(row[4], person[1]);
+    }
 }
 
 #[test]
@@ -358,17 +380,12 @@ fn the_python_of_the_guide_runs() {
             command.trim_start_matches("$ ppgnn ").split(' ').chain(["--profile", "quick"]).collect();
         project.run(&words).exit(0);
     }
-    let keeps_ids = files(&project.path("artifacts/objects/load")).iter().any(|f| f.ends_with("names.json"));
     let mut count = 0;
     for block in page.blocks("python") {
         count += 1;
         let imports = block.lines().filter_map(|l| l.strip_prefix("import ").or_else(|| l.strip_prefix("from ")));
         let modules: Vec<&str> = imports.map(|rest| rest.split(' ').next().unwrap()).collect();
         let Some(python) = python(&modules.join(", ")) else { continue };
-        if block.contains("people.csv") && !keeps_ids {
-            skipped("the format `tables` does not keep ids");
-            continue;
-        }
         let run = finish(Command::new(python).arg("-c").arg(&block).current_dir(project.path("")));
         assert_eq!(run.code, 0, "{block}\n{}{}", run.stdout, run.stderr);
     }
