@@ -8,14 +8,13 @@ use super::failure::{Failure, code_of};
 use super::interrupt::interruptible;
 use super::outputs::{self, OutputFile};
 use super::project::PipelineArgs;
-use super::runs::RunFiles;
 use super::stored::Stored;
 use super::targets::{self, TargetArgs};
-use super::{device, exit, note, overview, print, print_json, readiness};
+use super::{device, exit, note, overview, print, print_json, readiness, runs};
 use crate::plan::{NodeId, Plan, file_name};
 use crate::report::{JsonLines, Style, Tee, Terminal};
 use crate::run::{RunOptions, execute};
-use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Store};
+use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Source, Store};
 
 /// Compute what is not in the store, publish the tables and print them
 ///
@@ -110,16 +109,14 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result
     let folder = beside(plan, &overrides);
     let mut run = PublishedRun { overrides, ..PublishedRun::default() };
     let stored = Stored { plan, store, words: args.of.pipeline.words() };
-    let (mut printed, mut tidy) = (Vec::new(), Vec::new());
+    let mut printed = Vec::new();
     for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node)) {
         let Some(files) = outputs::files(plan, output, store)? else { continue };
         let markdown = files.iter().filter(|f| f.ending == "md" && !args.json);
         printed.extend(markdown.map(OutputFile::text).collect::<Result<Vec<_>, _>>()?);
-        let files = files.into_iter().map(|f| (f.ending, f.path));
-        let runs = RunFiles::of_table(&stored, output.node)?;
-        let files = files.chain(runs.files.iter().map(|(ending, path)| (*ending, path.clone())));
-        let files = files.map(|(ending, path)| (format!("{}.{ending}", output.name), path)).collect();
-        tidy.push(runs);
+        let files = files.into_iter().map(|f| (f.ending, Source::Artifact(f.path)));
+        let files = files.chain(runs::files(&stored, output.node)?);
+        let files = files.map(|(ending, source)| (format!("{}.{ending}", output.name), source)).collect();
         let behind = plan.ancestors(&[output.node]);
         let needs = plan.iter().filter(|(id, _)| behind[id.0]).map(|(_, n)| ArtifactRef::new(n.stage.name, n.key));
         run.outputs.push(PublishedOutput {

@@ -1,17 +1,16 @@
 //! Runs as a tidy table: one row per run and split, with everything that tells runs apart and everything that was measured.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use ppgnn_stages::contract::Artifact;
 use ppgnn_stages::export::{Frame, Values};
 use ppgnn_stages::kinds::{Metrics, Part, SplitScores, Table, Trained};
 use serde_json::Value;
 
-use super::exit;
 use super::failure::Failure;
 use super::stored::{Stored, nearest};
 use crate::plan::{Node, NodeId, Plan};
+use crate::store::Source;
 
 /// Returns the rows of a node with metrics, one per split.
 ///
@@ -96,40 +95,20 @@ fn behind(plan: &Plan, id: NodeId) -> impl DoubleEndedIterator<Item = &Node> {
     found.into_iter().map(|id| plan.node(id))
 }
 
-/// Files with the runs behind a table, to be published beside it. They are deleted when this is dropped.
-pub struct RunFiles {
-    /// What their names end in, and where they are.
-    pub files: Vec<(&'static str, PathBuf)>,
-}
-
-impl RunFiles {
-    /// Writes the runs of a table that are in the store; nothing of an output that is no table.
-    pub fn of_table(stored: &Stored, table: NodeId) -> Result<Self, Failure> {
-        let (plan, mut written) = (stored.plan, Self { files: Vec::new() });
-        if plan.node(table).stage.output != Table::KIND {
-            return Ok(written);
-        }
-        let mut all = Frame::default();
-        let runs: BTreeSet<NodeId> = plan.node(table).inputs.iter().map(|edge| edge.node).collect();
-        for run in runs.into_iter().filter(|id| plan.node(*id).stage.output == Metrics::KIND && stored.has(*id)) {
-            all.append(frame(stored, run, None)?);
-        }
-        let cannot =
-            |path: &Path, e: String| Failure::new(exit::STORE, format!("cannot write `{}`: {e}", path.display()), None);
-        let csv = stored.store.file_to_publish();
-        written.files.push(("runs.csv", csv.clone()));
-        let file = std::fs::File::create(&csv).and_then(|file| all.write_csv(std::io::BufWriter::new(file)));
-        file.map_err(|e| cannot(&csv, e.to_string()))?;
-        let parquet = stored.store.file_to_publish();
-        written.files.push(("runs.parquet", parquet.clone()));
-        all.write_parquet(&parquet).map_err(|e| cannot(&parquet, e.to_string()))?;
-        Ok(written)
+/// Returns the runs behind a table that are in the store, to be published beside it: what the names end in, and the bytes.
+/// Nothing of an output that is no table.
+pub fn files(stored: &Stored, table: NodeId) -> Result<Vec<(&'static str, Source)>, Failure> {
+    let plan = stored.plan;
+    if plan.node(table).stage.output != Table::KIND {
+        return Ok(Vec::new());
     }
-}
-
-impl Drop for RunFiles {
-    fn drop(&mut self) {
-        // What cannot be deleted here is offered by `cache gc` later.
-        self.files.iter().for_each(|(_, path)| drop(std::fs::remove_file(path)));
+    let mut all = Frame::default();
+    let runs: BTreeSet<NodeId> = plan.node(table).inputs.iter().map(|edge| edge.node).collect();
+    for run in runs.into_iter().filter(|id| plan.node(*id).stage.output == Metrics::KIND && stored.has(*id)) {
+        all.append(frame(stored, run, None)?);
     }
+    let (mut csv, mut parquet) = (Vec::new(), Vec::new());
+    let written = all.write_csv(&mut csv).and_then(|()| all.write_parquet(&mut parquet));
+    written.map_err(|e| Failure::unexpected(format!("the runs of `{}`: {e}", plan.node(table).name)))?;
+    Ok(vec![("runs.csv", Source::Made(csv)), ("runs.parquet", Source::Made(parquet))])
 }

@@ -237,9 +237,14 @@ impl Store {
 
     /// Writes a file as a whole or not at all.
     pub(super) fn replace_file(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-        let staged = self.stage_with(|file| io::Write::write_all(file, bytes))?;
+        let staged = self.stage_bytes(bytes)?;
         fs::rename(&staged, path).map_err(io_error("write", path))?;
         path.parent().map_or(Ok(()), sync_folder)
+    }
+
+    /// Writes bytes into `tmp`, flushed and ready to be renamed.
+    pub(super) fn stage_bytes(&self, bytes: &[u8]) -> Result<PathBuf, StoreError> {
+        self.stage_with(|file| io::Write::write_all(file, bytes))
     }
 
     /// Copies a file into `tmp`, flushed and ready to be renamed.

@@ -36,6 +36,6 @@ pub(crate) use error::{hint_for, stops_everything};
 pub use layout::ArtifactRef;
 pub use manifest::{FileRecord, Manifest, Provenance};
 pub use pending::{Committed, Pending};
-pub use publish::{OutputRecord, Published, PublishedFile, PublishedOutput, PublishedRun};
+pub use publish::{OutputRecord, Published, PublishedFile, PublishedOutput, PublishedRun, Source};
 pub use resume::ResumePoint;
 pub use temporary::TemporaryStore;

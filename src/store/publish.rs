@@ -39,8 +39,17 @@ pub struct PublishedOutput {
     pub key: ArtifactKey,
     /// Every artifact behind it, itself among them.
     pub needs: Vec<ArtifactRef>,
-    /// Names such as `main.md`, and the files of the artifact to copy.
-    pub files: Vec<(String, PathBuf)>,
+    /// Names such as `main.md`, and where their bytes come from.
+    pub files: Vec<(String, Source)>,
+}
+
+/// Where the bytes of a published file come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A file of the artifact, which is copied.
+    Artifact(PathBuf),
+    /// Made for people, from what is in the store and what was measured.
+    Made(Vec<u8>),
 }
 
 /// `published.json`: what was published for a pipeline, and every artifact behind it.
@@ -135,11 +144,6 @@ impl Store {
         Ok(folder)
     }
 
-    /// Returns an unused path for a file that is made to be published. Whoever makes it deletes it again.
-    pub fn file_to_publish(&self) -> PathBuf {
-        self.temporary("publish")
-    }
-
     /// Returns everything that was published.
     ///
     /// # Errors
@@ -174,7 +178,10 @@ impl Store {
         needs.dedup();
         let mut files = Vec::new();
         for (name, from) in output.files {
-            let path = self.stage_copy(&from)?;
+            let path = match from {
+                Source::Artifact(file) => self.stage_copy(&file)?,
+                Source::Made(bytes) => self.stage_bytes(&bytes)?,
+            };
             staged.push((path.clone(), name.clone()));
             files.push(PublishedFile { name, blake3: digest(&path).map_err(io_error("read", &path))?.blake3 });
         }

@@ -12,7 +12,7 @@ use polars::prelude::{Column, DataFrame, DataType, ParquetReader, SerReader};
 use serde_json::{Map, Value};
 
 use crate::contract::ArtifactError;
-use crate::kinds::files::write_frame;
+use crate::kinds::files::parquet;
 
 /// The values of a column; `None` is an absent one.
 #[derive(Clone, Debug, PartialEq)]
@@ -290,11 +290,9 @@ impl Frame {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write_parquet(&self, path: &Path) -> Result<(), ArtifactError> {
+    pub fn write_parquet(&self, to: impl Write) -> std::io::Result<()> {
         let columns = self.columns.iter().map(|(name, values)| values.column(name)).collect();
-        let frame = DataFrame::new_infer_height(columns);
-        let mut frame = frame.map_err(|e| ArtifactError::malformed(path, format!("a frame ({e})")))?;
-        write_frame(path, &mut frame)
+        parquet(to, &mut DataFrame::new_infer_height(columns).map_err(std::io::Error::other)?)
     }
 
     /// Reads a Parquet file of the store. Columns of types that no table here has are left out.
@@ -334,7 +332,7 @@ mod tests {
         assert_eq!(json.iter().map(|row| row["id"].as_str().unwrap()).collect::<Vec<_>>(), odd);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("frame.parquet");
-        frame.write_parquet(&path).unwrap();
+        frame.write_parquet(std::fs::File::create(&path).unwrap()).unwrap();
         assert_eq!(Frame::read_parquet(&path).unwrap(), frame);
     }
 
@@ -347,7 +345,7 @@ mod tests {
             .with("t", Values::Text(vec![None, Some("t".into())]));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("frame.parquet");
-        frame.write_parquet(&path).unwrap();
+        frame.write_parquet(std::fs::File::create(&path).unwrap()).unwrap();
         assert_eq!(Frame::read_parquet(&path).unwrap(), frame);
         assert_eq!(csv(&frame), "x,n,f,t\n0.1,,true,\n,-3,,t\n");
     }

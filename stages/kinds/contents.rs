@@ -192,7 +192,11 @@ pub static CONTENTS: &[FileDoc] = &[
             entry("low.vectors", "f32, pairs × nodes", "their eigenvectors, one per row"),
             entry("high.values", "f64, pairs", "the smallest eigenvalues, descending"),
             entry("high.vectors", "f32, pairs × nodes", "their eigenvectors, one per row"),
-            entry("quality", "f64, 2", "the largest residual ‖Ãu − λu‖, and the largest entry of UᵀU − I, by absolute value"),
+            entry(
+                "quality",
+                "f64, 2",
+                "the largest residual ‖Ãu − λu‖, and the largest entry of UᵀU − I, by absolute value",
+            ),
         ],
     ),
     file(

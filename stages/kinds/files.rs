@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -226,13 +227,16 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), ArtifactError> {
 /// # Errors
 /// When the file cannot be written.
 pub fn write_frame(path: &Path, frame: &mut DataFrame) -> Result<(), ArtifactError> {
-    let file = File::create(path).map_err(|e| ArtifactError::io(path, e))?;
-    ParquetWriter::new(file)
-        .with_compression(ParquetCompression::Uncompressed)
-        .set_parallel(false)
-        .finish(frame)
-        .map_err(|e| ArtifactError::io(path, std::io::Error::other(e)))?;
-    Ok(())
+    File::create(path).and_then(|file| parquet(file, frame)).map_err(|e| ArtifactError::io(path, e))
+}
+
+/// Writes a frame as Parquet.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn parquet(to: impl Write, frame: &mut DataFrame) -> std::io::Result<()> {
+    let writer = ParquetWriter::new(to).with_compression(ParquetCompression::Uncompressed).set_parallel(false);
+    writer.finish(frame).map(drop).map_err(std::io::Error::other)
 }
 
 #[cfg(test)]

@@ -58,8 +58,8 @@ impl<'a> Predicted<'a> {
     pub fn probabilities(&self) -> &[f64] {
         self.probabilities.get_or_init(|| {
             let mut all = vec![0.0; self.nodes.len() * self.classes()];
-            for ((logits, class), shares) in self.nodes.iter().zip(all.chunks_exact_mut(self.classes().max(1))) {
-                stats::cross_entropy_and_shares(logits, *class, shares);
+            for ((logits, _), shares) in self.nodes.iter().zip(all.chunks_exact_mut(self.classes().max(1))) {
+                stats::softmax(logits, shares);
             }
             all
         })

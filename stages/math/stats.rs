@@ -54,11 +54,16 @@ pub fn cross_entropy<T: Real>(logits: &[T], class: usize) -> Option<f64> {
 /// Returns the same, and writes softmax(`logits`) to `shares`.
 pub fn cross_entropy_and_shares<T: Real>(logits: &[T], class: usize, shares: &mut [f64]) -> Option<f64> {
     let own = logits.get(class)?.widen();
-    let largest = logits[argmax(logits)].widen();
+    Some(softmax(logits, shares) - own)
+}
+
+/// Writes softmax(`logits`) to `shares`, and returns log Σ exp.
+pub fn softmax<T: Real>(logits: &[T], shares: &mut [f64]) -> f64 {
+    let largest = logits.get(argmax(logits)).map_or(0.0, |z| z.widen());
     shares.iter_mut().zip(logits).for_each(|(share, z)| *share = (z.widen() - largest).exp());
     let sum: f64 = shares.iter().sum();
     shares.iter_mut().for_each(|share| *share /= sum);
-    Some(sum.ln() + largest - own)
+    sum.ln() + largest
 }
 
 /// Returns the mean F1 of the classes that occur as truth (row) or prediction (column); 0 if none does.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ppgnn::plan::NodeId;
 use ppgnn::store::prune::{Leftover, choose, delete};
-use ppgnn::store::{ArtifactRef, Claim, PublishedOutput, PublishedRun, Store, StoreError};
+use ppgnn::store::{ArtifactRef, Claim, PublishedOutput, PublishedRun, Source, Store, StoreError};
 
 use crate::toy::World;
 
@@ -22,7 +22,7 @@ fn publish_as(world: &World, store: &Store, name: &str, node: NodeId) {
     let needed = world.plan.ancestors(&[node]);
     let needs = world.plan.iter().filter(|(id, _)| needed[id.0]).map(|(id, _)| artifact(world, id)).collect();
     let key = world.plan.node(node).key;
-    let files = vec![(format!("{name}.md"), world.artifact(node).join("number"))];
+    let files = vec![(format!("{name}.md"), Source::Artifact(world.artifact(node).join("number")))];
     let output = PublishedOutput { name: name.into(), key, needs, files };
     store.publish("toy", None, PublishedRun { outputs: vec![output], ..PublishedRun::default() }).unwrap();
 }

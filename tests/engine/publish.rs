@@ -3,7 +3,7 @@
 use std::fs;
 
 use ppgnn::plan::ArtifactKey;
-use ppgnn::store::{ArtifactRef, PublishedOutput, PublishedRun, StoreError};
+use ppgnn::store::{ArtifactRef, PublishedOutput, PublishedRun, Source, StoreError};
 
 use crate::toy::World;
 
@@ -19,7 +19,10 @@ fn table(world: &World, name: &str, digit: &str, text: &str) -> PublishedOutput 
         name: name.into(),
         key: key(digit),
         needs: vec![ArtifactRef::new("tabulate", key(digit)), ArtifactRef::new("train", key("e"))],
-        files: vec![(format!("{name}.md"), file.clone()), (format!("{name}.csv"), file)],
+        files: vec![
+            (format!("{name}.md"), Source::Artifact(file.clone())),
+            (format!("{name}.csv"), Source::Artifact(file)),
+        ],
     }
 }
 

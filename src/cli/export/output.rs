@@ -22,7 +22,7 @@ impl Content {
         match (self, format) {
             (Self::Table(frame), Format::Csv) => file().and_then(|f| frame.write_csv(f)).map_err(|e| e.to_string()),
             (Self::Table(frame), Format::Json) => file().and_then(|f| frame.write_json(f)).map_err(|e| e.to_string()),
-            (Self::Table(frame), _) => frame.write_parquet(path).map_err(with_cause),
+            (Self::Table(frame), _) => file().and_then(|f| frame.write_parquet(f)).map_err(|e| e.to_string()),
             (Self::Arrays(arrays), Format::Npz) => arrays.write_npz(path).map_err(with_cause),
             (Self::Arrays(arrays), _) => arrays.write_safetensors(path).map_err(with_cause),
         }
