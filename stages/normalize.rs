@@ -116,7 +116,8 @@ fn operator(n: usize, edges: &[(u32, u32)], self_loops: bool) -> Option<Csr> {
 
 /// Every edge once, as (smaller, larger), with its weight; loops and edges of weight 0 are left out.
 fn weighted(edges: &[(u32, u32)], weights: &[f32], names: &Names) -> Result<Vec<(u32, u32, f64)>, StageError> {
-    let between = |a: u32, b: u32| format!("between `{}` and `{}`", names.id(a as usize), names.id(b as usize));
+    let between =
+        |a: u32, b: u32| format!("between `{}` and `{}`", names.id_shown(a as usize), names.id_shown(b as usize));
     let mut all = Vec::with_capacity(edges.len());
     for (&(a, b), &weight) in edges.iter().zip(weights).filter(|((a, b), _)| a != b) {
         if !(weight.is_finite() && weight >= 0.0) {

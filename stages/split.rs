@@ -156,7 +156,7 @@ fn random(params: &Params, graph: &Graph) -> Result<Splits, StageError> {
             return Err(StageError::unusable(
                 format!(
                     "class {} has {} nodes, expected more than {train} + {val}",
-                    graph.names.class(class),
+                    graph.names.class_shown(class),
                     members.len()
                 ),
                 "lower `per-class-train` or `per-class-val`, or use `method: stratified`",

@@ -379,7 +379,7 @@ impl<'r> Pool<'r> {
             && mean <= constant
         {
             let shown = Table::number(params.metric.scale(scores), params.digits, constant);
-            notes.push(format!("not above {shown}, which predicting the largest class always gives"));
+            notes.push(format!("not above {shown}, the share of the largest class among the test nodes"));
         }
         notes
     }
@@ -472,7 +472,7 @@ mod tests {
         runs[0].1.splits.truncate(2);
         let table = table(&params, &runs).unwrap();
         assert_eq!(table.cells[0].notes[0], "predicts one class only in all 2 splits");
-        assert_eq!(table.cells[0].notes[2], "not above 80.00, which predicting the largest class always gives");
+        assert_eq!(table.cells[0].notes[2], "not above 80.00, the share of the largest class among the test nodes");
         assert!(table.markdown().contains("| gcn | 80.00 ± 0.00<sup>1,2,3</sup> |"), "{}", table.markdown());
     }
 

@@ -17,7 +17,7 @@
 //! `ACTIVATIONS` bytes.
 //!
 //! On a GPU there is one batch, or as few as stay below `ACTIVATIONS_ON_GPU` bytes, one after the other. Everything stays
-//! there but one read per epoch: losses and scores of all lanes. Masks differ from those of the CPU, and a split's result
+//! there but one read per epoch: losses and scores of all lanes, and the logits if another metric decides. Masks differ from those of the CPU, and a split's result
 //! has the same bytes in the same batch, not in any batch: cuBLAS chooses its kernels by shape.
 
 mod batch;
@@ -227,7 +227,9 @@ impl Watched {
             };
             Ok::<_, StageError>(Watch { place, scale: metric.metric().scale(scores) })
         };
-        let (select, stop) = (watch(&params.select)?, watch(&params.stop_on)?);
+        let select = watch(&params.select)?;
+        // Without a window nothing is watched.
+        let stop = if params.window == 0 { select } else { watch(&params.stop_on)? };
         Ok(Self { select, stop, further })
     }
 }

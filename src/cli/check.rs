@@ -1,10 +1,10 @@
 //! `ppgnn check`: validates a pipeline, and warns about problems in its data that would distort results.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::inspect::{self, Warning};
-use ppgnn_stages::kinds::{Graph, Metric, Splits};
+use ppgnn_stages::kinds::{Graph, Metric, ScoreDef, Splits, Trained};
 use serde_json::json;
 
 use super::artifacts::Artifacts;
@@ -94,7 +94,7 @@ fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
     Ok(plan::build(pipeline, &around)?)
 }
 
-/// Checks every graph and its splits whose data is available. Generated graphs have nothing to warn about.
+/// Checks every graph and its splits whose data is available.
 fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Registry) -> Result<Findings, Failure> {
     let plan = match plan_here(pipeline, registry, args.pipeline.device_request(&pipeline.device)) {
         Ok(plan) => plan,
@@ -118,12 +118,11 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
         found.fails("files", &failure.message());
     }
     let artifacts = Artifacts::new(&plan, store)?;
-    let read = |n: &Node| n.stage.output == Graph::KIND && n.params.files().next().is_some();
-    for (id, node) in plan.iter().filter(|(_, n)| read(n)) {
+    for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
         let decisions = Decisions::on(&plan, id);
         let manifest = plan.known_data.iter().find(|(known, _)| *known == id).and_then(|(_, name)| catalogue.get(name));
         let published = manifest.and_then(Result::ok).and_then(|manifest| manifest.metric.clone());
-        if let Some(warning) = published.and_then(|metric| decisions.unlike(&metric)) {
+        if let Some(warning) = published.and_then(|metric| decisions.unlike(&metric, registry)) {
             found.warnings.push((node.name.to_string(), warning));
         }
         match judged(&plan, id, &artifacts, &decisions) {
@@ -146,11 +145,13 @@ fn judged(
     let read: Graph = artifacts.get(graph)?;
     let divides = |n: &Node| n.stage.output == Splits::KIND && n.inputs.iter().any(|e| e.node == graph);
     let mut found: Vec<(String, Warning)> = Vec::new();
-    for (id, node) in plan.iter().filter(|(_, n)| divides(n)) {
+    // A generated graph is as its parameters say; what is made of its classes is worth a look.
+    let is_file = plan.node(graph).params.files().next().is_some();
+    for (id, node) in plan.iter().filter(|(_, n)| is_file && divides(n)) {
         let splits: Splits = artifacts.get(id)?;
         found.extend(inspect::warnings(&read, Some(&splits)).into_iter().map(|w| (node.name.to_string(), w)));
     }
-    if found.is_empty() {
+    if is_file && found.is_empty() {
         found.extend(inspect::warnings(&read, None).into_iter().map(|w| (plan.node(graph).name.to_string(), w)));
     }
     let by_accuracy = decisions.by("accuracy");
@@ -162,18 +163,19 @@ fn judged(
 }
 
 /// What decides in the part of a pipeline that stands on a graph: parameters, in words, and the scores that they go by.
-struct Decisions(BTreeMap<String, String>);
+struct Decisions(BTreeSet<(String, String)>);
 
 impl Decisions {
     fn on(plan: &Plan, graph: NodeId) -> Self {
         let mut reached = vec![false; plan.nodes.len()];
-        let mut decisions = BTreeMap::new();
+        let mut decisions = BTreeSet::new();
         for (id, node) in plan.iter() {
             reached[id.0] = id == graph || node.inputs.iter().any(|edge| reached[edge.node.0]);
-            let params = ["select", "metric", "pick"].iter().filter(|_| reached[id.0]);
+            let params = ["select", "stop-on", "metric", "pick"].iter().filter(|_| reached[id.0]);
             for param in params {
                 let metric = node.params.all().get(*param).and_then(|value| value.as_str()?.parse::<Metric>().ok());
-                let place = if *param == "select" { node.stage.name.to_owned() } else { node.name.to_string() };
+                let place =
+                    if node.stage.output == Trained::KIND { node.stage.name.to_owned() } else { node.name.to_string() };
                 decisions.extend(metric.map(|metric| (format!("`{param}` of {place}"), metric.score)));
             }
         }
@@ -186,7 +188,12 @@ impl Decisions {
     }
 
     /// Warns if nothing in the pipeline goes by the score that the data set's publishers report.
-    fn unlike(&self, published: &str) -> Option<Warning> {
+    fn unlike(&self, published: &str, registry: &Registry) -> Option<Warning> {
+        if registry.rows::<ScoreDef>().all(|row| row.variant.name != published) {
+            let message =
+                format!("its manifest names the metric `{published}`, which `ppgnn list metrics` does not have");
+            return Some(Warning { code: "publishers-metric", message });
+        }
         (!self.0.is_empty() && self.by(published).is_empty()).then(|| Warning {
             code: "publishers-metric",
             message: format!("its publishers report `{published}`, which nothing in the pipeline goes by or shows"),

@@ -218,7 +218,12 @@ fn text(item: &Item, detailed: bool) -> String {
     }
     for (name, schema) in item.schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let about = schema.get("description").and_then(Value::as_str).unwrap_or("").replace('\n', " ");
-        let default = schema.get("default").map_or("required".to_owned(), |d| format!("default {d}"));
+        let is_required = item.schema["required"].as_array().is_some_and(|all| all.iter().any(|n| n == name));
+        let default = match schema.get("default") {
+            _ if is_required => "required".to_owned(),
+            Some(default) => format!("default {default}"),
+            None => "optional".to_owned(),
+        };
         out.push_str(&format!("  {name:<18} {} ({default})\n", expectation(schema)));
         out.push_str(&format!("  {:<18}   {about}\n", ""));
     }

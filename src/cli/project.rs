@@ -88,7 +88,7 @@ impl PipelineArgs {
 
     /// The arguments as a person would type them again, for hints.
     pub fn words(&self) -> String {
-        let mut words = self.file.display().to_string();
+        let mut words = shell_word(&self.file.display().to_string());
         if let Some(profile) = &self.profile {
             words.push_str(&format!(" --profile {profile}"));
         }
@@ -96,10 +96,23 @@ impl PipelineArgs {
             words.push_str(&format!(" --device {device}"));
         }
         for set in &self.set {
-            words.push_str(&format!(" --set {set}"));
+            words.push_str(&format!(" --set {}", shell_word(set)));
+        }
+        for (option, path, usual) in
+            [("artifacts", &self.store.artifacts, "artifacts"), ("data-dir", &self.data.data_dir, "data")]
+        {
+            if path != Path::new(usual) {
+                words.push_str(&format!(" --{option} {}", shell_word(&path.display().to_string())));
+            }
         }
         words
     }
+}
+
+/// A name as a shell takes it for one word.
+pub fn shell_word(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/-_.=+,:@%".contains(c);
+    if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }
 }
 
 /// Where artifacts are kept.

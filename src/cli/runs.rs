@@ -8,15 +8,16 @@ use ppgnn_stages::kinds::{Metrics, Part, SplitScores, Table, Trained};
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::note;
 use super::stored::{Stored, nearest};
 use crate::plan::{Node, NodeId, Plan};
 use crate::store::Source;
 
 /// Returns the rows of a node with metrics, one per split.
 ///
-/// `node`, `dataset`, `model`, a column for every axis that is not a parameter, `seed`, `split`, every metric with the number
-/// of nodes behind it, `chosen-epoch`, `seconds` (of training, all splits together), `key` (which tables call their runs by),
-/// `train-key`, then `<stage>.<parameter>` of every stage behind the run.
+/// `node`, `dataset`, `model`, `seed`, `split`, every metric with the number of nodes behind it, `chosen-epoch`, `seconds` (of
+/// training, all splits together), `key` (which tables call their runs by), `train-key`, a column for every axis that is not a
+/// parameter, then `<stage>.<parameter>` of every stage behind the run.
 pub fn frame(stored: &Stored, id: NodeId, of_split: Option<usize>) -> Result<Frame, Failure> {
     let (plan, node) = (stored.plan, stored.plan.node(id));
     let metrics: Metrics = stored.load(id)?;
@@ -32,9 +33,6 @@ pub fn frame(stored: &Stored, id: NodeId, of_split: Option<usize>) -> Result<Fra
         .with("node", text(Some(node.name.to_string())))
         .with("dataset", text(dataset(plan, id)))
         .with("model", text(train.and_then(|t| t.params.variant()).map(|model| model.name.to_owned())));
-    for (axis, label) in node.axes.iter().filter(|(axis, _)| !params.contains_key(axis)) {
-        frame = frame.with(axis, text(Some(label.clone())));
-    }
     let seed = train.and_then(|t| t.params.all().get("seed")).unwrap_or(&Value::Null);
     frame = frame.with("seed", Values::constant(seed, rows)).with("split", Values::wholes(0..rows));
     frame = scores(frame, &metrics);
@@ -45,6 +43,9 @@ pub fn frame(stored: &Stored, id: NodeId, of_split: Option<usize>) -> Result<Fra
         .with("seconds", Values::constant(&seconds, rows))
         .with("key", text(Some(node.key.to_string())))
         .with("train-key", text(train.map(|t| t.key.to_string())));
+    for (axis, label) in node.axes.iter().filter(|(axis, _)| !params.contains_key(axis)) {
+        frame = frame.with_axis(axis, text(Some(label.clone())));
+    }
     for (name, value) in params {
         frame = frame.with(name, Values::constant(&value, rows));
     }
@@ -102,10 +103,25 @@ pub fn files(stored: &Stored, table: NodeId) -> Result<Vec<(&'static str, Source
     if plan.node(table).stage.output != Table::KIND {
         return Ok(Vec::new());
     }
+    let shown: Table = stored.load(table)?;
+    let shown: BTreeSet<&String> = shown.cells.iter().flat_map(|cell| &cell.runs).collect();
     let mut all = Frame::default();
     let runs: BTreeSet<NodeId> = plan.node(table).inputs.iter().map(|edge| edge.node).collect();
     for run in runs.into_iter().filter(|id| plan.node(*id).stage.output == Metrics::KIND && stored.has(*id)) {
-        all.append(frame(stored, run, None)?);
+        // The table is there and is published, whatever became of the runs behind it.
+        match frame(stored, run, None) {
+            Ok(rows) => {
+                let is_shown = shown.contains(&plan.node(run).key.to_string());
+                let flags = Values::Flag(vec![Some(is_shown); rows.rows()]);
+                all.append(rows.with("in-table", flags));
+            }
+            Err(failure) => {
+                note(&format!("note: {} is not among the runs: {}", plan.node(run).name, failure.message()))
+            }
+        }
+    }
+    if all.rows() == 0 {
+        return Ok(Vec::new());
     }
     let (mut csv, mut parquet) = (Vec::new(), Vec::new());
     let written = all.write_csv(&mut csv).and_then(|()| all.write_parquet(&mut parquet));

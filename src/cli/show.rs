@@ -15,7 +15,7 @@ use crate::store::{ArtifactRef, Entry, Manifest, Opened, Store};
 /// Show what an artifact holds, how it was made and what depends on it
 ///
 /// An artifact is named by the first six or more digits of its key, as `cache ls`, tables and `export runs` show them, or as
-/// a node of a pipeline: its name, or the start of it if that means one node only. Lists every file with its tensors, columns
+/// a node of a pipeline: its name, or the first parts of it if they mean one node only. Lists every file with its tensors, columns
 /// or fields: type, shape, meaning and first values; then parameters, inputs, versions and time; then the artifacts in the
 /// store that were made from it.
 #[derive(clap::Args)]

@@ -8,6 +8,7 @@ use ppgnn_stages::contract::params::list;
 
 use super::exit;
 use super::failure::Failure;
+use super::project::shell_word;
 use crate::plan::{NodeId, Plan};
 use crate::store::{Opened, Store};
 
@@ -85,12 +86,6 @@ pub fn nearest(plan: &Plan, from: NodeId, kind: &str) -> Vec<NodeId> {
         }
     }
     found.into_iter().collect()
-}
-
-/// A name as a shell takes it for one word.
-fn shell_word(name: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/-_.=+,:@%".contains(c);
-    if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]

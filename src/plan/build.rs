@@ -231,7 +231,7 @@ impl<'b> Builder<'b> {
             version: stage.version,
             from: KeyCrate::of(stage.from),
             variant: checked.variant().map(KeyVariant::of),
-            added: KeyVariant::added(checked.used()),
+            added: KeyVariant::used(checked.used(), stage.uses.is_some_and(|uses| uses.named.is_some())),
             params,
             inputs: key_inputs(&inputs, &self.nodes),
             profile: profile.clone(),

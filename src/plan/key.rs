@@ -124,10 +124,11 @@ impl KeyVariant {
         Self { name: row.name.to_owned(), version: row.version, from: KeyCrate::of(row.from) }
     }
 
-    /// Returns what a key says of rows that a stage uses all of: the version of the stage covers those that are built in.
-    pub(super) fn added(rows: &[&'static dyn Row]) -> Vec<Self> {
+    /// Returns what a key says of rows that a stage uses. Of those that are built in, the version of the stage covers the first,
+    /// and all if it uses all; one that parameters `named` counts by its own version from then on.
+    pub(super) fn used(rows: &[&'static dyn Row], named: bool) -> Vec<Self> {
         let variants = rows.iter().map(|row| row.variant());
-        variants.filter(|row| row.from.added().is_some()).map(Self::of).collect()
+        variants.filter(|row| row.from.added().is_some() || (named && row.version > 1)).map(Self::of).collect()
     }
 
     fn write(&self, bytes: &mut Vec<u8>) {

@@ -50,6 +50,8 @@ impl Values {
             Value::Bool(flag) => Self::Flag(vec![Some(*flag); rows]),
             Value::Number(n) => match n.as_i64() {
                 Some(whole) => Self::Whole(vec![Some(whole); rows]),
+                // A seed is a name for a stream, and must not be rounded.
+                None if n.is_u64() => Self::Text(vec![Some(n.to_string().into()); rows]),
                 None => Self::Number(vec![n.as_f64(); rows]),
             },
             Value::String(text) => Self::Text(vec![Some(text.as_str().into()); rows]),
@@ -197,6 +199,13 @@ impl Frame {
         values.lengthen(self.rows.saturating_sub(values.len()));
         self.columns.push((name, values));
         self
+    }
+
+    /// Returns it with the column of an axis, which is called `axis.<name>` if its name is taken.
+    #[must_use]
+    pub fn with_axis(self, name: &str, values: Values) -> Self {
+        let name = if self.has(name) { format!("axis.{name}") } else { name.to_owned() };
+        self.with(name, values)
     }
 
     /// Returns it with texts in front that are the same in every row. One whose name is taken is called `axis.<name>`.

@@ -68,6 +68,16 @@ pub fn graph_edges(graph: &Graph) -> Frame {
     }
 }
 
+/// A row for every node: `number` (its place in arrays), `id`, and `class` by name.
+pub fn graph_nodes(graph: &Graph) -> Frame {
+    let names = &graph.names;
+    let class = |label: i64| usize::try_from(label).ok().map(|class| Arc::from(&*names.class(class)));
+    Frame::of_rows(graph.nodes())
+        .with("number", Values::wholes(0..graph.nodes()))
+        .with("id", Values::texts((0..graph.nodes()).map(|node| names.id(node).into_owned())))
+        .with("class", Values::Text(labels(graph).into_iter().map(class).collect()))
+}
+
 /// The class of every node, −1 where there is none.
 pub(super) fn labels(graph: &Graph) -> Vec<i64> {
     let mut labels: Vec<i64> = graph.labels.iter().copied().map(i64::from).collect();

@@ -20,7 +20,7 @@ pub struct Held {
     pub first: String,
 }
 
-/// Lists what a file holds; of a file that is neither safetensors, nor Parquet, nor JSON, its first lines.
+/// Lists what a file holds: tensors, columns or fields; nothing of a file of another kind.
 ///
 /// # Errors
 /// When the file cannot be read.

@@ -17,7 +17,7 @@ mod weights;
 pub use arrays::{Arrays, Data};
 pub use filter::filter;
 pub use frame::{Frame, Values};
-pub use graph::{add_splits, feature_arrays, graph_arrays, graph_edges};
+pub use graph::{add_splits, feature_arrays, graph_arrays, graph_edges, graph_nodes};
 pub use held::{Held, held};
 pub use history::history;
 pub use operator::{operator_arrays, operator_entries};

@@ -59,7 +59,7 @@ pub fn constant_answer(graph: &Graph, decides: &str) -> Option<Warning> {
             "{} of the nodes with a label are of class `{}`: a constant answer has that accuracy, and {decides} go by \
              accuracy; `roc-auc` or `balanced-accuracy` tell models apart",
             percent(*most, all),
-            graph.names.class(class)
+            graph.names.class_shown(class)
         ),
     })
 }

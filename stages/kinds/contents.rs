@@ -307,14 +307,19 @@ pub static CONTENTS: &[FileDoc] = &[
             entry(
                 "cells",
                 "list",
-                "every cell: place, mean, std, n, values, keys of the runs, mark, choice, published value",
+                "every cell: place, mean, std, n, values, keys of the runs, mark, choice, published value, notes",
             ),
             entry("absent", "list", "cells that could not be computed, and why"),
         ],
     ),
     file("table", "table.md", "the table in Markdown", &[]),
     file("table", "table.tex", "the table in LaTeX", &[]),
-    file("table", "table.csv", "the table, a line per cell, with plain numbers", &[]),
+    file(
+        "table",
+        "table.csv",
+        "the table, a line per cell, with plain numbers; `note` has ours and the published one",
+        &[],
+    ),
 ];
 
 #[cfg(test)]

@@ -27,10 +27,24 @@ pub struct Names {
     pub classes: Vec<String>,
 }
 
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 impl Names {
     /// Returns what a node is called.
     pub fn id(&self, node: usize) -> Cow<'_, str> {
         self.ids.get(node).map_or_else(|| node.to_string().into(), |id| id.as_str().into())
+    }
+
+    /// Returns what a node is called, for a message: a name may hold anything, and a terminal must not obey it.
+    pub fn id_shown(&self, node: usize) -> String {
+        printable(&self.id(node))
+    }
+
+    /// Returns what a class is called, for a message.
+    pub fn class_shown(&self, class: usize) -> String {
+        printable(&self.class(class))
     }
 
     /// Returns what a class is called.

@@ -279,8 +279,8 @@ fn balanced_accuracy(part: &Predicted) -> Result<f64, Undefined> {
 fn calibration_error(part: &Predicted) -> Result<f64, Undefined> {
     const BINS: usize = 15;
     let mut bins = [(0.0, 0.0); BINS];
-    for ((_, class), shares) in part.nodes.iter().zip(part.probabilities().chunks_exact(part.classes().max(1))) {
-        let predicted = stats::argmax(shares);
+    for ((logits, class), shares) in part.nodes.iter().zip(part.probabilities().chunks_exact(part.classes().max(1))) {
+        let predicted = stats::argmax(logits);
         let confidence = shares[predicted];
         // The bin of (b / 15, (b + 1) / 15].
         let bin = ((confidence * BINS as f64).ceil() as usize).clamp(1, BINS) - 1;

@@ -183,8 +183,9 @@ impl Table {
     /// The marks of a cell's notes, if it has any.
     fn marks(&self, cell: &Cell) -> Option<String> {
         let all = self.notes();
-        let mark = |note: &String| all.iter().position(|n| n == note).map(|at| (at + 1).to_string());
-        let marks: Vec<String> = cell.notes.iter().filter_map(mark).collect();
+        let has = |note: &&str| cell.notes.iter().any(|own| own == note);
+        let marks = (1..).zip(&all).filter(|(_, note)| has(note)).map(|(mark, _): (usize, _)| mark.to_string());
+        let marks: Vec<String> = marks.collect();
         (!marks.is_empty()).then(|| marks.join(","))
     }
 

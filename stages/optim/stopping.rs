@@ -1,7 +1,7 @@
 //! Early stopping by a window, as the published code of the GPR-GNN family does it.
 //!
 //! After epoch e (counted from 0), stop if e > window and the validation loss of e is strictly larger than the mean of
-//! the `window` losses before it. This is not patience: it compares with a running mean, and can fire while the loss is
+//! the `window` losses before it. Any validation metric can stand in for the loss, negated where larger is better. This is not patience: it compares with a running mean, and can fire while the loss is
 //! still near its minimum. It cannot fire before epoch index window + 1.
 
 /// Decides after every epoch whether to stop.

@@ -269,11 +269,13 @@ impl Lane {
     /// Returns the metrics that decide, which must be defined.
     fn further(&self, run: &Run, scores: &[Result<f64, Undefined>]) -> Result<Vec<f64>, StageError> {
         let value = |(row, score): (&&ScoreDef, &Result<f64, Undefined>)| {
-            score.clone().map_err(|why| {
+            let finite = |value: f64| if value.is_finite() { Ok(value) } else { Err(format!("it is `{value}`")) };
+            let value = score.clone().map_err(|why| why.to_string()).and_then(finite);
+            value.map_err(|why| {
                 let metric = ValMetric::of(row.variant.name);
                 StageError::unusable(
                     format!("`{metric}` of split `{}` is undefined: {why}", self.split),
-                    "choose epochs by another metric, or give every class validation nodes",
+                    "name another metric in `select` or `stop-on`, or give every class validation nodes",
                 )
             })
         };

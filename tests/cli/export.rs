@@ -34,7 +34,13 @@ pub fn write_people(project: &Project) {
     let mut links = String::from("source,target\n");
     people.write_record(["id", "label", "age", "score"]).unwrap();
     for i in 0..40u32 {
-        let class = if i % 2 == 0 { "blue, mostly" } else { "\"red\"" };
+        let class = if i == 7 {
+            ""
+        } else if i % 2 == 0 {
+            "blue, mostly"
+        } else {
+            "\"red\""
+        };
         people.write_record([&id(i), class, &(20 + i * 7 % 40).to_string(), &(i * 13 % 17).to_string()]).unwrap();
         links += &format!("{},{}\n{},{}\n", id(i), id((i + 2) % 40), id(i), id((i * 5 + 3) % 40));
     }
@@ -125,7 +131,13 @@ fn predictions_are_joined_by_id_with_the_table_that_the_graph_came_from() {
         // Byte for byte: `007` is not `7`.
         let row = rows.iter().find(|row| row[2] == person[0]).unwrap();
         assert_eq!(row[4], person[1]);
+        assert!(!row[5].is_empty());
     }
+    let unlabelled: Vec<_> = rows.iter().filter(|row| row[3] == "unlabelled").collect();
+    assert!(unlabelled.len() == 1 && unlabelled[0][2] == "007" && unlabelled[0][4].is_empty(), "{unlabelled:?}");
+    let (names, nodes) = table(&project.run(&["export", "nodes", "mine.yaml"]).exit(0));
+    assert_eq!(names, ["node", "number", "id", "class"]);
+    assert_eq!((nodes.len(), &nodes[7][1..]), (40, &["7".to_owned(), "007".into(), String::new()][..]));
 }
 
 #[test]

@@ -66,6 +66,8 @@ enum What {
     Features,
     /// Edges, features, labels and splits as loaded; as a table the edges alone
     Graph,
+    /// The nodes of a graph: number in arrays, id, class by name
+    Nodes,
     /// Every run and split: data set, model, axes, parameters, metrics, chosen epoch, seconds, key
     Runs,
 }
@@ -111,7 +113,7 @@ impl What {
     fn formats(self) -> &'static [Format] {
         match self {
             Self::Predictions => TABLES_FIRST,
-            Self::History | Self::Filter | Self::Runs => TABLES,
+            Self::History | Self::Filter | Self::Runs | Self::Nodes => TABLES,
             Self::Weights | Self::Features => ARRAYS,
             Self::Spectrum | Self::Operator | Self::Graph => ARRAYS_FIRST,
         }
@@ -124,7 +126,7 @@ impl What {
             Self::Spectrum => Spectrum::KIND.0,
             Self::Operator => Operator::KIND.0,
             Self::Features => Nodes::KIND.0,
-            Self::Graph => Graph::KIND.0,
+            Self::Graph | Self::Nodes => Graph::KIND.0,
             Self::Runs => Metrics::KIND.0,
         }
     }
@@ -144,13 +146,23 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let plan = args.pipeline.plan(registry)?;
     let store = args.pipeline.store.look()?;
     let stored = Stored { plan: &plan, store: &store, words: args.pipeline.words() };
-    let nodes = nodes(&plan, &args.targets, args.what)?;
+    let mut nodes = nodes(&plan, &args.targets, args.what)?;
     let export = Export { args, registry, stored: &stored };
+    let is_there = |id: &NodeId| export.reads(*id).into_iter().all(|id| stored.has(id));
+    if args.targets.is_empty() && nodes.iter().any(is_there) {
+        // Nobody needs them, or a run has not got there.
+        for id in nodes.extract_if(.., |id| !is_there(id)) {
+            note(&format!("note: {} has not been computed and is left out", plan.node(id).name));
+        }
+    }
     stored.all_there(nodes.iter().flat_map(|id| export.reads(*id)))?;
     let content =
         if format.is_table() { Content::Table(export.table(&nodes)?) } else { Content::Arrays(export.arrays(&nodes)?) };
     let path = match &args.output {
         Some(path) if path == Path::new("-") => None,
+        Some(path) if path.canonicalize().is_ok_and(|to| args.pipeline.file.canonicalize().is_ok_and(|f| f == to)) => {
+            return Err(Failure::usage(format!("`{}` is the pipeline itself", path.display()), None));
+        }
         Some(path) => Some(path.clone()),
         None => output::default_path(&plan.pipeline, &args.what.name(), format),
     };
@@ -289,14 +301,11 @@ impl Export<'_> {
                 What::Spectrum => export::spectrum_values(&self.stored.load::<Spectrum>(*id)?),
                 What::Operator => export::operator_entries(&self.stored.load::<Operator>(*id)?),
                 What::Graph => export::graph_edges(&self.stored.load::<Graph>(*id)?),
+                What::Nodes => export::graph_nodes(&self.stored.load::<Graph>(*id)?),
                 What::Filter => match self.filter(*id)? {
                     Some(frame) => frame,
-                    // Of many models those that filter are exported; one that was asked for must.
-                    None if self.args.targets.is_empty()
-                        && nodes.iter().any(|id| self.model(*id).is_some_and(|m| m.filters)) =>
-                    {
-                        continue;
-                    }
+                    // Of many models those that filter are exported; one alone must.
+                    None if nodes.iter().any(|id| self.model(*id).is_some_and(|m| m.filters)) => continue,
                     None => return Err(self.no_filter(*id)),
                 },
                 What::Weights | What::Features => Frame::default(),
@@ -321,7 +330,7 @@ impl Export<'_> {
                 What::Operator => export::operator_arrays(&self.stored.load(*id)?),
                 What::Features => export::feature_arrays(&self.stored.load(*id)?),
                 What::Graph => self.graph(*id)?,
-                What::History | What::Filter | What::Runs => Arrays::default(),
+                What::History | What::Filter | What::Runs | What::Nodes => Arrays::default(),
             };
             let prefix = if nodes.len() == 1 { String::new() } else { format!("{}/", self.stored.plan.node(*id).name) };
             all.extend(&prefix, arrays);

@@ -50,9 +50,15 @@ pub fn write(content: &Content, format: Format, to: Option<&Path>) -> Result<(),
     let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
         return Err(refused("it is a folder, expected the name of a file".into()));
     };
-    let aside = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
+    // A device or a pipe is written to, not replaced; a link stays a link.
+    if path.exists() && !path.is_file() {
+        content.write(format, path).map_err(refused)?;
+        return Ok(());
+    }
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let aside = target.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
     let written = content.write(format, &aside);
-    let done = written.and_then(|()| std::fs::rename(&aside, path).map_err(|e| e.to_string()));
+    let done = written.and_then(|()| std::fs::rename(&aside, &target).map_err(|e| e.to_string()));
     done.map_err(|why| {
         // Half a file is of no use; if it cannot be deleted either, its name says what it is.
         let _ = std::fs::remove_file(&aside);

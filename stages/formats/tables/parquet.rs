@@ -83,8 +83,9 @@ impl Parquet {
         if rows > most_rows || rows.saturating_mul(used.len()) > VALUE_LIMIT {
             return Err(StageError::data(path.display(), format!("claims {rows} rows, which is too many")));
         }
+        let mut listed = 0;
         for at in &used {
-            self.check_pages(path, (*at, &columns[*at]), rows)?;
+            self.check_pages(path, (*at, &columns[*at]), rows, &mut listed)?;
         }
         let names = |of: &[usize]| of.iter().map(|at| columns[*at].clone()).collect::<Vec<_>>();
         let frame = guarded(path, || self.reader.with_columns(Some(names(&used))).finish())?;
@@ -110,11 +111,17 @@ impl Parquet {
         Ok(())
     }
 
-    /// Refuses what the pages of a column cannot hold.
-    fn check_pages(&mut self, path: &Path, (at, name): (usize, &str), rows: usize) -> Result<(), StageError> {
+    /// Refuses what the pages of a column cannot hold. `listed` counts the values in lists, of all columns.
+    fn check_pages(
+        &mut self,
+        path: &Path,
+        (at, name): (usize, &str),
+        rows: usize,
+        listed: &mut usize,
+    ) -> Result<(), StageError> {
         let metadata = guarded(path, || self.reader.get_metadata().cloned())?;
         let list = self.types.get(at).is_some_and(|found| item(found).is_some());
-        let (mut left, mut listed) = (rows, 0usize);
+        let mut left = rows;
         for group in &metadata.row_groups {
             left = left
                 .checked_sub(group.num_rows())
@@ -127,8 +134,8 @@ impl Parquet {
                 if list {
                     // A list holds any number of values, but no more than the column says that it has.
                     most = usize::try_from(column.num_values()).unwrap_or(usize::MAX);
-                    listed = listed.saturating_add(most);
-                    if listed > VALUE_LIMIT.min(self.bytes.len().saturating_mul(ROWS_A_BYTE)) {
+                    *listed = listed.saturating_add(most);
+                    if *listed > VALUE_LIMIT.min(self.bytes.len().saturating_mul(ROWS_A_BYTE)) {
                         let what = format!("column `{name}` claims {listed} values, which is too many");
                         return Err(StageError::data(path.display(), what));
                     }
@@ -177,7 +184,13 @@ fn pick<T>(
 }
 
 fn texts(frame: &DataFrame, name: &str) -> PolarsResult<StringChunked> {
-    Ok(frame.column(name)?.cast(&DataType::String)?.rechunk().str()?.clone())
+    let column = frame.column(name)?;
+    let texts = column.cast(&DataType::String)?.rechunk().str()?.clone();
+    if !column.dtype().is_float() {
+        return Ok(texts);
+    }
+    // What data frame libraries write where there is nothing.
+    Ok(texts.iter().map(|text| text.filter(|text| *text != "NaN")).collect())
 }
 
 fn numbers(frame: &DataFrame, name: &str) -> PolarsResult<Column> {

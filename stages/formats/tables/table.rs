@@ -38,6 +38,9 @@ pub struct Wanted {
     pub hint: Option<&'static str>,
 }
 
+/// What a row of text is called.
+const LINE: &str = "line";
+
 /// One row.
 pub struct Row<'r> {
     /// Where the table is.
@@ -65,9 +68,10 @@ impl Row<'_> {
         format!("{} {at}", self.unit)
     }
 
-    /// A text, as it was asked for, without spaces around it.
+    /// A text, as it was asked for; spaces around a field of a text file do not count.
     pub fn text(&self, at: usize) -> &[u8] {
-        self.texts.get(at).unwrap_or_default().trim_ascii()
+        let text = self.texts.get(at).unwrap_or_default();
+        if self.unit == LINE { text.trim_ascii() } else { text }
     }
 
     /// An error about one field.
@@ -146,7 +150,7 @@ impl Table {
         let Self { path, columns, rows } = self;
         let row = |unit| Row { path: &path, unit, at: 0, texts: ByteRecord::new(), numbers: Vec::new() };
         match rows {
-            Rows::Text(reader) => text::read(reader, &columns, wanted, job, row("line"), each),
+            Rows::Text(reader) => text::read(reader, &columns, wanted, job, row(LINE), each),
             Rows::Parquet(parquet) => parquet.read(&columns, wanted, job, row("row"), each),
         }
     }
