@@ -204,7 +204,10 @@ fn runs_are_published_beside_every_table() {
     assert_eq!((mlp[at("train.hidden")].as_str(), mlp[at("train.bins")].as_str()), ("8", ""));
     assert!(mlp[at("seconds")].parse::<f64>().unwrap() >= 0.0);
     let published = std::fs::read_to_string(project.path("artifacts/results/tiny/accuracy.runs.csv")).unwrap();
-    assert_eq!(published, run.stdout);
+    // Every run is in a cell: nothing was picked.
+    let (header, lines) = run.stdout.split_once('\n').unwrap();
+    let with_flag = lines.lines().map(|line| format!("{line},true\n")).collect::<String>();
+    assert_eq!(published, format!("{header},in-table\n{with_flag}"));
     let parquet =
         ppgnn::stages::export::Frame::read_parquet(&project.path("artifacts/results/tiny/accuracy.runs.parquet"));
     assert_eq!(parquet.unwrap().rows(), 8);
