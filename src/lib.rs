@@ -8,12 +8,14 @@
 
 pub mod catalogue;
 pub mod cli;
+pub mod forecast;
 pub mod history;
 pub mod pipeline;
 pub mod plan;
 mod program;
 pub mod report;
 pub mod run;
+pub mod search;
 pub mod store;
 
 /// The science: what models, formats and stages of your own are written with.

@@ -4,9 +4,9 @@
 //! stored as undefined, with the reason.
 
 use crate::contract::params::NoParams;
-use crate::contract::{Artifact, Job, Slot, Stage, StageError, Uses};
+use crate::contract::{Artifact, Estimate, Job, Known, Memory, Sizes, Slot, Stage, StageError, Term, Uses, Work};
 use crate::kinds::{
-    Metrics, Nodes, Part, PartScore, Predicted, ScoreDef, SplitScores, Splits, Trained, TrainedSplit, suspicions,
+    Metrics, Nodes, Part, PartScore, Predicted, ScoreDef, SplitScores, Splits, Trained, TrainedSplit, size, suspicions,
 };
 
 /// The stage.
@@ -19,8 +19,29 @@ impl Stage for Evaluate {
     const INPUTS: &'static [Slot] =
         &[Slot::one("trained", Trained::KIND), Slot::one("nodes", Nodes::KIND), Slot::one("splits", Splits::KIND)];
     const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(|_, _| ()));
+    const TERMS: &'static [Term] =
+        &[Term::alone("scores", 2.5e-8), Term::alone("weights", 1.2e-9), Term::alone("values", 1e-9)];
     type Params = NoParams;
     type Output = Metrics;
+
+    fn estimate(_: &NoParams, known: &Known) -> Estimate {
+        let (trained, nodes) = (known.sizes("trained"), known.sizes("nodes"));
+        let splits = trained.or_guess(size::SPLITS, 10.0);
+        let logits = trained.or_guess(size::NODES, 5000.0) * trained.or_guess(size::CLASSES, 5.0) * splits;
+        let weights = trained.or_guess(size::WEIGHTS, 1e5) * splits;
+        Estimate {
+            sizes: Sizes::default().with(size::SPLITS, splits),
+            work: Work::default()
+                .and("scores", logits)
+                .and("weights", weights)
+                .and("values", nodes.or_guess(size::STORED, 1e5))
+                .shared_by(1),
+            memory: Memory::default()
+                .and(size::feature_bytes(&nodes))
+                .and_for(logits * 16 + weights * 8, "train on fewer splits at a time (`count` of `split`)"),
+            notes: Vec::new(),
+        }
+    }
 
     fn run(_: &NoParams, job: &Job) -> Result<Metrics, StageError> {
         job.check_cancelled()?;
@@ -186,7 +207,7 @@ mod tests {
         let dir = |slot: &'static str| {
             let dir = folder.path().join(slot);
             std::fs::create_dir(&dir).unwrap();
-            InputDir { slot, key: String::new(), dir }
+            InputDir { slot, key: String::new(), dir, remarks: Vec::new() }
         };
         let inputs = [dir("trained"), dir("nodes"), dir("splits")];
         trained().save(&inputs[0].dir).unwrap();

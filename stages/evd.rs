@@ -12,6 +12,8 @@
 //!
 //! Fewer pairs of an operator whose larger k is in the plan are not computed again: they are a slice of those.
 
+mod estimate;
+
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -20,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::checkpoint::Log;
 use crate::contract::params::{self, Bytes};
-use crate::contract::{Artifact, Job, Progress, Shared, Slot, Stage, StageError};
-use crate::kinds::{Operator, Side, Spectrum};
+use crate::contract::{Artifact, Estimate, Job, Known, Progress, Shared, Slot, Stage, StageError, Term};
+use crate::kinds::{Operator, Side, Spectrum, size};
 use crate::math::eigen::{self, EigenError, End, Ends, Pairs, Request, Solver, Watch};
 
 /// The slot with more pairs of the same operator.
@@ -85,23 +87,39 @@ impl Stage for Evd {
     const VERSION: u32 = 3;
     const INPUTS: &'static [Slot] = &[Slot::one("operator", Operator::KIND)];
     const SHARED: Option<Shared> = Some(Shared { param: "k", slot: LARGER });
+    const TERMS: &'static [Term] = estimate::TERMS;
     type Params = Params;
     type Output = Spectrum;
 
+    fn estimate(params: &Params, known: &Known) -> Estimate {
+        estimate::estimate(params, known)
+    }
+
+    fn fits(_: &Params, known: &Known) -> Result<(), StageError> {
+        known.sizes("operator").known(size::NODES).map_or(Ok(()), two_ends)
+    }
+
     fn run(params: &Params, job: &Job) -> Result<Spectrum, StageError> {
         if let Some(larger) = job.optional::<Spectrum>(LARGER)? {
+            clipped(params.k, larger.low.values.len()).iter().for_each(|what| job.remark(what));
             return Ok(larger.slice(params.k));
         }
         let operator: Operator = job.input("operator")?;
-        let n = operator.nodes();
-        if n < 2 {
-            return Err(StageError::unusable(
-                format!("a graph of {n} nodes has no two ends of a spectrum"),
-                "use a larger graph",
-            ));
-        }
+        two_ends(operator.nodes())?;
         decompose(params, job, &operator, LONG)
     }
+}
+
+fn two_ends(nodes: usize) -> Result<(), StageError> {
+    if nodes >= 2 {
+        return Ok(());
+    }
+    Err(StageError::unusable(format!("a graph of {nodes} nodes has no two ends of a spectrum"), "use a larger graph"))
+}
+
+/// Says that there are fewer pairs than were asked for, if so.
+fn clipped(k: usize, pairs: usize) -> Option<String> {
+    (k > pairs).then(|| format!("`k: {k}` counts as {pairs}: a side of the spectrum has no more pairs"))
 }
 
 /// Computes the pairs; an end whose vectors have at least `long` numbers leaves a resume point.
@@ -119,9 +137,10 @@ fn decompose(params: &Params, job: &Job, operator: &Operator, long: usize) -> Re
     {
         job.measured(name, value);
     }
-    if params.k > n / 2 {
+    if let Some(what) = clipped(params.k, n / 2) {
         #[expect(clippy::cast_precision_loss, reason = "a fact for people")]
         job.measured("k-clipped-to", (n / 2) as f64);
+        job.remark(&what);
     }
     job.check_cancelled()?;
     watching.tell("checking residuals and orthogonality");

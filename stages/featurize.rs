@@ -7,13 +7,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::params;
-use crate::contract::{Artifact, Job, Progress, Slot, Stage, StageError};
-use crate::kinds::{Features, Graph, Matrix, Nodes};
+use crate::contract::{
+    Artifact, Estimate, Job, Known, Memory, Progress, Size, Sizes, Slot, Stage, StageError, Term, Work,
+};
+use crate::kinds::{Features, Graph, Matrix, Nodes, size};
 use crate::math::eigen::EigenError;
-use crate::math::pca::{self, Table};
+use crate::math::pca::{self, Centre, Table};
 
 /// Nodes or features, whichever are fewer, up to which principal components are computed: a dense eigenproblem.
 const PCA_LIMIT: usize = 20_000;
+
+/// Values of features, which are read and written.
+const VALUES: &str = "values";
+/// Edges, which are read with the graph.
+const EDGES: &str = "edges";
+/// Multiplications of products with the features.
+const SQUARE: &str = "square";
+/// Rows of the dense eigenproblem, to the third power.
+const DECOMPOSE: &str = "decompose";
 
 /// Parameters of `featurize`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -49,8 +60,26 @@ impl Stage for Featurize {
     const ABOUT: &'static str = "Makes the features that models see of the nodes";
     const VERSION: u32 = 1;
     const INPUTS: &'static [Slot] = &[Slot::one("graph", Graph::KIND)];
+    const TERMS: &'static [Term] = &[
+        Term::alone(VALUES, 4e-9),
+        Term::alone(EDGES, 2e-9),
+        Term::shared(SQUARE, 1e-10),
+        Term::alone(DECOMPOSE, 4e-10),
+    ];
     type Params = Params;
     type Output = Nodes;
+
+    fn estimate(params: &Params, known: &Known) -> Estimate {
+        estimate(params, &known.sizes("graph"))
+    }
+
+    fn fits(params: &Params, known: &Known) -> Result<(), StageError> {
+        let graph = known.sizes("graph");
+        match (params.pca, graph.known(size::NODES), graph.known(size::FEATURES)) {
+            (Some(components), Some(nodes), Some(features)) => reducible(components, nodes, features),
+            _ => Ok(()),
+        }
+    }
 
     fn run(params: &Params, job: &Job) -> Result<Nodes, StageError> {
         let Graph { features, labels, classes, .. } = job.input("graph")?;
@@ -87,8 +116,8 @@ fn named(features: &Features, at: usize) -> String {
     format!("feature {feature} of node {node} is `{}`", features.values()[at])
 }
 
-fn reduce(features: &Features, components: usize, job: &Job) -> Result<Features, StageError> {
-    let (rows, cols) = (features.rows(), features.cols());
+/// Refuses components that there cannot be, or that would take too long.
+fn reducible(components: usize, rows: usize, cols: usize) -> Result<(), StageError> {
     let size = rows.min(cols);
     if components > size {
         return Err(StageError::unusable(
@@ -102,6 +131,43 @@ fn reduce(features: &Features, components: usize, job: &Job) -> Result<Features,
             format!("of nodes and features one may be at most `{PCA_LIMIT}`"),
         ));
     }
+    Ok(())
+}
+
+fn estimate(params: &Params, graph: &Sizes) -> Estimate {
+    let (nodes, features) = (graph.or_guess(size::NODES, 5000.0), graph.or_guess(size::FEATURES, 500.0));
+    let (edges, all) = (graph.or_guess(size::EDGES, 1e5), nodes * features);
+    let stored = graph.get(size::STORED).unwrap_or(all * Size::guess(0.1));
+    let sizes = Sizes::default()
+        .with(size::NODES, nodes)
+        .with_some(size::CLASSES, graph.get(size::CLASSES))
+        .with(size::FEATURES, features)
+        .with(size::STORED, stored);
+    let work = Work::default().and(VALUES, stored).and(EDGES, edges);
+    let memory = Memory::default().and(size::graph_bytes(graph) + stored * 4);
+    let Some(components) = params.pca else {
+        return Estimate { sizes, work: work.shared_by(1), memory, notes: Vec::new() };
+    };
+    let (components, smaller) = (Size::exact(components), nodes.min(features));
+    let is_dense = stored.value >= all.value;
+    // Squares of rows, or of columns where there are more of them; then scores.
+    let square = if is_dense { all * smaller } else { stored * stored / nodes.max(features) * 4 };
+    let scores = if is_dense { all } else { stored * 4 } * components;
+    Estimate {
+        sizes: sizes.with(size::FEATURES, components).with(size::STORED, nodes * components),
+        work: work.and(SQUARE, square + scores).and(DECOMPOSE, smaller * smaller * smaller).shared_by(4),
+        memory: memory
+            .and_for(smaller * smaller * 40, "leave `pca` out")
+            .and_for((nodes + features * 2) * components * 8 + nodes * components * 8, "lower `pca`")
+            .and(if is_dense { all * 8 } else { stored * 32 }),
+        notes: Vec::new(),
+    }
+}
+
+fn reduce(features: &Features, components: usize, job: &Job) -> Result<Features, StageError> {
+    let (rows, cols) = (features.rows(), features.cols());
+    reducible(components, rows, cols)?;
+    let size = rows.min(cols);
     if let Some(at) = features.values().iter().position(|x| !x.is_finite()) {
         return Err(StageError::unusable(named(features, at), "principal components need finite features"));
     }
@@ -111,7 +177,7 @@ fn reduce(features: &Features, components: usize, job: &Job) -> Result<Features,
         Features::Dense(m) => Table::Dense(&m.data, m.cols),
         Features::Sparse(s) => Table::Sparse(s),
     };
-    let found = pca::components(table, components).map_err(|error| match error {
+    let found = pca::components(table, Centre::Means, components).map_err(|error| match error {
         EigenError::Memory { .. } => StageError::unusable(
             format!("not enough memory for principal components of `{rows}` nodes with `{cols}` features"),
             "use a machine with more memory",

@@ -17,7 +17,9 @@ pub mod math;
 pub mod models;
 pub mod normalize;
 pub mod optim;
+pub mod project;
 pub mod reading;
+pub mod separate;
 pub mod split;
 pub mod tabulate;
 pub mod tensor;
@@ -34,6 +36,8 @@ pub static STAGES: &[StageDef] = &[
     StageDef::of::<featurize::Featurize>(),
     StageDef::of::<normalize::Normalize>(),
     StageDef::of::<evd::Evd>(),
+    StageDef::of::<project::Project>(),
+    StageDef::of::<separate::Separate>(),
     StageDef::of::<split::Split>(),
     StageDef::of::<train::Train>(),
     StageDef::of::<evaluate::Evaluate>(),

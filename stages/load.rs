@@ -2,6 +2,7 @@
 //!
 //! In this order: the format reads, `masks` draws splits, `expect` checks the result, `filter` removes nodes.
 
+mod estimate;
 mod expect;
 mod filter;
 mod per_class;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::expect::{Expect, SplitSizes};
 use self::per_class::per_class_masks;
 use crate::contract::params::{self, Problem};
-use crate::contract::{Choice, Chosen, Job, Slot, Stage, StageError};
+use crate::contract::{Choice, Chosen, Estimate, Job, Known, Slot, Stage, StageError, Term};
 use crate::formats::FormatDef;
 use crate::kinds::Graph;
 
@@ -88,8 +89,13 @@ impl Stage for Load {
     const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[];
     const CHOICE: Option<Choice> = Some(Choice::of::<FormatDef>("format"));
+    const TERMS: &'static [Term] = estimate::TERMS;
     type Params = Params;
     type Output = Graph;
+
+    fn estimate(params: &Params, known: &Known) -> Estimate {
+        known.chosen().map_or_else(|_| Estimate::default(), |format| estimate::estimate(params, format))
+    }
 
     fn run(params: &Params, job: &Job) -> Result<Graph, StageError> {
         let format = job.chosen()?;
@@ -128,8 +134,6 @@ fn finish(params: &Params, mut graph: Graph, place: &str) -> Result<Graph, Stage
 
 /// The first file that the format's parameters name, or the format itself.
 fn place(format: Chosen<FormatDef>) -> String {
-    let names = params::file_params(format.row.variant.schema());
-    let values = names.iter().filter_map(|name| format.params.get(name));
-    let mut files = values.filter_map(|v| v.as_str().or_else(|| v.get(0)?.as_str()));
-    files.next().unwrap_or(format.row.variant.name).to_owned()
+    let first = format.files().first().map(|file| file.display().to_string());
+    first.unwrap_or_else(|| format.row.variant.name.to_owned())
 }

@@ -17,8 +17,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::params;
-use crate::contract::{Artifact, Job, Slot, Stage, StageError};
-use crate::kinds::{Graph, Names, Operator};
+use crate::contract::{
+    Artifact, Estimate, Job, Known, Memory, Size, Sizes, Slot, Stage, StageError, Sureness, Term, Work,
+};
+use crate::kinds::{Graph, Names, Operator, size};
 use crate::math::csr::Csr;
 
 /// Parameters of `normalize`.
@@ -66,8 +68,30 @@ impl Stage for Normalize {
     const ABOUT: &'static str = "Makes the symmetric normalised adjacency of a graph";
     const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::one("graph", Graph::KIND)];
+    const TERMS: &'static [Term] = &[Term::alone("entries", 3e-8), Term::alone("values", 1e-9)];
     type Params = Params;
     type Output = Operator;
+
+    fn estimate(params: &Params, known: &Known) -> Estimate {
+        let graph = known.sizes("graph");
+        let nodes = graph.or_guess(size::NODES, 5000.0);
+        let loops = if params.self_loops { nodes } else { Size::ZERO };
+        let links = graph.get(size::LINKS).unwrap_or_else(|| graph.or_guess(size::EDGES, 1e5).at_most(Sureness::About));
+        // An edge of weight 0 is none.
+        let sure = if params.weights == Weights::Use { Sureness::About } else { Sureness::Exact };
+        let entries = (links * 2 + loops).at_most(sure);
+        Estimate {
+            sizes: Sizes::default().with(size::NODES, nodes).with(size::ENTRIES, entries).with(size::LOOPS, loops),
+            work: Work::default()
+                .and("entries", entries + graph.or_guess(size::EDGES, 1e5))
+                .and("values", graph.or_guess(size::STORED, 1e5))
+                .shared_by(1),
+            memory: Memory::default()
+                .and(size::graph_bytes(&graph))
+                .and_for(entries * 40, "use a graph with fewer edges (`degree` or `nodes` of a generated one)"),
+            notes: Vec::new(),
+        }
+    }
 
     fn run(params: &Params, job: &Job) -> Result<Operator, StageError> {
         let graph: Graph = job.input("graph")?;

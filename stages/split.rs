@@ -12,11 +12,13 @@
 //! Nodes whose class the publisher does not give are in no part of a random split. Masks of a file may contain them, as
 //! Citeseer's do: published code scores its 15 as class 0, so `unlabelled: keep` does; `leave-out` takes them out.
 
+mod estimate;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::params::{self, Problem};
-use crate::contract::{Artifact, Job, Slot, Stage, StageError};
+use crate::contract::{Artifact, Estimate, Job, Known, Slot, Stage, StageError, Term};
 use crate::kinds::{Graph, Part, Splits};
 use crate::math::random::Stream;
 
@@ -110,8 +112,18 @@ impl Stage for Split {
     const ABOUT: &'static str = "Divides nodes into training, validation and test nodes";
     const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::one("graph", Graph::KIND)];
+    const TERMS: &'static [Term] =
+        &[Term::alone("parts", 2.5e-8), Term::alone("edges", 2e-9), Term::alone("values", 1e-9)];
     type Params = Params;
     type Output = Splits;
+
+    fn estimate(params: &Params, known: &Known) -> Estimate {
+        estimate::estimate(params, known)
+    }
+
+    fn fits(params: &Params, known: &Known) -> Result<(), StageError> {
+        estimate::fits(params, known)
+    }
 
     fn run(params: &Params, job: &Job) -> Result<Splits, StageError> {
         let graph: Graph = job.input("graph")?;
@@ -123,14 +135,16 @@ impl Stage for Split {
 }
 
 fn of_file(params: &Params, graph: Graph) -> Result<Splits, StageError> {
-    let mut masks = graph.masks.ok_or_else(|| {
-        StageError::unusable("the graph's file has no masks", "use `method: stratified` or `method: per-class`")
-    })?;
+    let mut masks = graph.masks.ok_or_else(no_masks)?;
     masks.parts.truncate(params.count);
     if params.unlabelled == Unlabelled::LeaveOut {
         masks.parts.iter_mut().for_each(|row| leave_out(row, &graph.unlabelled));
     }
     Ok(masks)
+}
+
+fn no_masks() -> StageError {
+    StageError::unusable("the graph's file has no masks", "use `method: stratified` or `method: per-class`")
 }
 
 fn leave_out(row: &mut [Part], nodes: &[u32]) {
@@ -148,20 +162,7 @@ fn random(params: &Params, graph: &Graph) -> Result<Splits, StageError> {
     }
     let mut parts = vec![all; params.count];
     for (class, members) in classes.iter().enumerate().filter(|(_, members)| !members.is_empty()) {
-        let (train, val) = match params.method {
-            Method::PerClass => (params.per_class_train, params.per_class_val),
-            _ => shares(params, members.len()),
-        };
-        if params.method == Method::PerClass && members.len() <= train.saturating_add(val) {
-            return Err(StageError::unusable(
-                format!(
-                    "class {} has {} nodes, expected more than {train} + {val}",
-                    graph.names.class_shown(class),
-                    members.len()
-                ),
-                "lower `per-class-train` or `per-class-val`, or use `method: stratified`",
-            ));
-        }
+        let (train, val) = drawn(params, members.len(), || graph.names.class_shown(class))?;
         for (split, row) in parts.iter_mut().enumerate() {
             let mut order = members.clone();
             Stream::new(params.seed, &["split", &split.to_string(), &class.to_string()]).shuffle(&mut order);
@@ -171,6 +172,21 @@ fn random(params: &Params, graph: &Graph) -> Result<Splits, StageError> {
         }
     }
     Ok(Splits { parts })
+}
+
+/// Training and validation nodes of a class with `m` nodes, of at least one.
+fn drawn(params: &Params, m: usize, class: impl FnOnce() -> String) -> Result<(usize, usize), StageError> {
+    if params.method != Method::PerClass {
+        return Ok(shares(params, m));
+    }
+    let (train, val) = (params.per_class_train, params.per_class_val);
+    if m <= train.saturating_add(val) {
+        return Err(StageError::unusable(
+            format!("class {} has {m} nodes, expected more than {train} + {val}", class()),
+            "lower `per-class-train` or `per-class-val`, or use `method: stratified`",
+        ));
+    }
+    Ok((train, val))
 }
 
 /// Training and validation nodes of a class with `m` nodes.

@@ -21,6 +21,9 @@
 //! has the same bytes in the same batch, not in any batch: cuBLAS chooses its kernels by shape.
 
 mod batch;
+mod estimate;
+mod fits;
+mod stops;
 #[cfg(test)]
 mod tests;
 
@@ -31,9 +34,10 @@ use candle_core::DType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Choice, Chosen, Job, Kind, Progress, Slot, Stage, StageError, Uses};
-use crate::kinds::{Epoch, Metric, Part, Scale, ScoreDef, Splits, Trained, TrainedSplit, ValMetric};
+use crate::contract::{Choice, Chosen, Estimate, Job, Kind, Known, Progress, Slot, Stage, StageError, Term, Uses};
+use crate::kinds::{Epoch, Metric, Scale, ScoreDef, Splits, Trained, TrainedSplit, ValMetric};
 use crate::models::{GraphParts, GraphView, ModelDef};
+use crate::optim::StepDecay;
 use batch::Batch;
 
 /// Bytes that the largest activation of a batch may take. Larger blocks are no faster, since wide layers are computed lane
@@ -90,6 +94,12 @@ pub struct Params {
     pub keep_hidden: bool,
 }
 
+impl Params {
+    fn schedule(&self) -> StepDecay {
+        StepDecay { lr: self.lr, factor: self.lr_decay, every: self.lr_decay_every }
+    }
+}
+
 fn is_val_loss(metric: &ValMetric) -> bool {
     *metric == default::stop_on()
 }
@@ -138,6 +148,9 @@ impl Stage for Train {
         Slot::one("splits", Kind("splits")),
         Slot::optional("spectrum", Kind("spectrum")),
         Slot::optional("second-operator", Kind("operator")),
+        Slot::optional("projection", Kind("projection")),
+        Slot::optional("hops", Kind("hops")),
+        Slot::optional("pretrained", Kind("trained")),
     ];
     const CHOICE: Option<Choice> = Some(Choice::of::<ModelDef>("model"));
     const USES: Option<Uses> = Some(Uses::named::<ScoreDef>(Metric::complete_schema_of, |params| {
@@ -145,19 +158,32 @@ impl Stage for Train {
         named.filter_map(|metric| Some(metric.parse::<ValMetric>().ok()?.metric().score.clone())).collect()
     }));
     const ON_DEVICE: bool = true;
+    const TERMS: &'static [Term] = &estimate::TERMS;
     type Params = Params;
     type Output = Trained;
+
+    fn estimate(params: &Params, known: &Known) -> Estimate {
+        estimate::estimate(params, known)
+    }
+
+    fn fits(params: &Params, known: &Known) -> Result<(), StageError> {
+        fits::fits(params, known)
+    }
 
     fn run(params: &Params, job: &Job) -> Result<Trained, StageError> {
         let (operator, nodes, splits) = (job.input("operator")?, job.input("nodes")?, job.input("splits")?);
         let (spectrum, second_operator) = (job.optional("spectrum")?, job.optional("second-operator")?);
+        let (projection, hops) = (job.optional("projection")?, job.optional("hops")?);
+        let pretrained = job.optional("pretrained")?;
         let parts = GraphParts {
             operator: &operator,
             nodes: &nodes,
             spectrum: spectrum.as_ref(),
             second_operator: second_operator.as_ref(),
+            projection: projection.as_ref(),
+            hops: hops.as_ref(),
         };
-        train(params, parts, &splits, job)
+        train(params, parts, pretrained.as_ref(), &splits, job)
     }
 }
 
@@ -168,6 +194,8 @@ struct Run<'a> {
     data: GraphView,
     labels: &'a [u32],
     splits: &'a Splits,
+    /// Weights to start from, for the models that do.
+    pretrained: Option<&'a Trained>,
     job: &'a Job<'a>,
     watched: Watched,
     epochs_done: AtomicU64,
@@ -175,8 +203,14 @@ struct Run<'a> {
     first_failed: AtomicUsize,
 }
 
-fn train(params: &Params, parts: GraphParts, splits: &Splits, job: &Job) -> Result<Trained, StageError> {
-    let run = Run::new(params, parts, splits, job)?;
+fn train(
+    params: &Params,
+    parts: GraphParts,
+    pretrained: Option<&Trained>,
+    splits: &Splits,
+    job: &Job,
+) -> Result<Trained, StageError> {
+    let run = Run { pretrained, ..Run::new(params, parts, splits, job)? };
     let watched = run.watched.further.iter().map(|row| ValMetric::of(row.variant.name).to_string()).collect();
     let (nodes, classes) = (parts.nodes.len(), parts.nodes.classes);
     Ok(Trained { nodes, classes, splits: run.all_splits()?, watched })
@@ -245,29 +279,6 @@ impl Watch {
     }
 }
 
-fn check_splits(nodes: usize, splits: &Splits) -> Result<(), StageError> {
-    if splits.is_empty() {
-        return Err(StageError::unusable("there is no split to train on", "ask `split` for at least one split"));
-    }
-    for (i, row) in splits.parts.iter().enumerate() {
-        if row.len() != nodes {
-            return Err(StageError::unusable(
-                format!("split `{i}` is of `{}` nodes, the graph has `{nodes}`", row.len()),
-                "wire `splits` to a `split` of the same graph that is wired to `nodes`",
-            ));
-        }
-        for (part, name) in [(Part::Train, "training"), (Part::Val, "validation")] {
-            if !row.contains(&part) {
-                return Err(StageError::unusable(
-                    format!("split `{i}` has no {name} node"),
-                    "weights are fitted on training nodes and the epoch is chosen on validation nodes: give each a share",
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
 impl<'a> Run<'a> {
     fn new(
         params: &'a Params,
@@ -275,20 +286,16 @@ impl<'a> Run<'a> {
         splits: &'a Splits,
         job: &'a Job<'a>,
     ) -> Result<Self, StageError> {
-        check_splits(parts.nodes.len(), splits)?;
+        fits::check_splits(&parts.nodes.labels, splits)?;
         let model: Chosen<ModelDef> = job.chosen()?;
-        if params.keep_hidden && model.row.hidden.is_empty() {
-            return Err(StageError::unusable(
-                format!("`{}` names no activations that `keep-hidden` could keep", params.model),
-                "leave `keep-hidden` out for this model",
-            ));
-        }
+        fits::must_name_hidden(params, model)?;
         Ok(Self {
             params,
             model,
             data: GraphView::new(parts, DType::F32, job.device.open()?)?,
             labels: &parts.nodes.labels,
             splits,
+            pretrained: None,
             job,
             watched: Watched::new(params, &job.used())?,
             epochs_done: AtomicU64::new(0),

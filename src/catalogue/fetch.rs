@@ -303,7 +303,7 @@ impl Download<'_> {
     /// How many bytes of the part can be continued, and which version they belong to. A useless part is deleted.
     fn resumable(&self) -> Result<(u64, Option<String>), FetchError> {
         let have = self.part_length();
-        let noted = fs::read_to_string(self.etag_path()).unwrap_or_default();
+        let noted = ppgnn_stages::contract::bounded::text(&self.etag_path()).unwrap_or_default();
         let etag = noted.split_once('\n').filter(|(url, _)| *url == self.url).map(|(_, tag)| tag.trim().to_owned());
         let checked = !self.file.sha256.is_empty() || self.file.arrays_sha256.is_some();
         if have > 0 && (self.file.bytes.is_some_and(|bytes| have > bytes) || (etag.is_none() && !checked)) {

@@ -17,6 +17,8 @@ pub use manifest::{DataFile, FileState, Manifest, is_allowed_address};
 pub use place::{Hold, hold, import};
 pub use verify::{Misfit, Verified, VerifyError, sha256_file};
 
+use ppgnn_stages::contract::bounded;
+
 use crate::pipeline::{Known, KnownDatasets, PipelineError, Problems, Source, Sources, Span};
 
 /// The folder of a project that its own manifests are in.
@@ -132,9 +134,7 @@ impl Origin {
             Self::File(path) => path,
         };
         let shown = path.display().to_string();
-        // Some editors begin a file with a byte-order mark.
-        let without_mark = |text: String| text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        match std::fs::read_to_string(path).map(without_mark) {
+        match bounded::text(path) {
             Ok(text) => manifest::read(name, &shown, &text),
             Err(error) => {
                 let (mut sources, mut problems) = (Sources::default(), Problems::default());

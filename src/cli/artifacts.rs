@@ -22,20 +22,29 @@ impl<'p> Artifacts<'p> {
         Ok(Self { plan, store: TemporaryStore::in_front_of(store)? })
     }
 
-    /// Returns the artifact of a node.
-    pub fn get<A: Artifact>(&self, id: NodeId) -> Result<A, Failure> {
+    /// The store that has them.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Computes a node unless it is there.
+    pub fn compute(&self, id: NodeId) -> Result<(), Failure> {
         let options = RunOptions {
             targets: vec![id],
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             gpus: Vec::new(),
+            memory: None,
             fail_fast: true,
             force: Vec::new(),
             cancel: &AtomicBool::new(false),
         };
         let report = execute(self.plan, &self.store, &options, &Tee(Vec::new()))?;
-        if let Some(failed) = report.failures.into_iter().next() {
-            return Err(failed.failure.into());
-        }
+        report.failures.into_iter().next().map_or(Ok(()), |failed| Err(failed.failure.into()))
+    }
+
+    /// Returns the artifact of a node.
+    pub fn get<A: Artifact>(&self, id: NodeId) -> Result<A, Failure> {
+        self.compute(id)?;
         let node = self.plan.node(id);
         match self.store.open_artifact(&node.key, node.stage.name)? {
             Opened::Hit(entry) => A::load(&entry.dir).map_err(|e| Failure::unexpected(e.to_string())),

@@ -9,7 +9,7 @@ use super::project::StoreArgs;
 use super::{exit, note, print_as};
 use crate::report::{bytes_text, duration_text};
 use crate::store::Opened;
-use crate::store::prune::{Leftover, choose, delete};
+use crate::store::prune::{Leftover, Limits, choose, delete};
 
 /// List, verify or clean the artifact store
 #[derive(clap::Args)]
@@ -35,7 +35,8 @@ enum Command {
     /// Show what could be deleted: artifacts that no published result needs, resume points, leftovers, quarantine
     ///
     /// A resume point is a checkpoint that an unfinished run left for the next one to continue from. Nothing is deleted
-    /// without --delete, and never what a published result needs or a run is using.
+    /// without --delete, and never what a published result needs or a run is using. What a run needs that was interrupted
+    /// or had failures is kept for the next one, as long as its pipeline file is there, unless --unfinished is given.
     Gc {
         /// Delete what is shown
         #[arg(long)]
@@ -43,6 +44,9 @@ enum Command {
         /// Only what is older than this, such as 12h or 30d
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
+        /// Also what runs need that have not finished
+        #[arg(long)]
+        unfinished: bool,
     },
 }
 
@@ -51,7 +55,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     match &args.command {
         Command::Ls { stage } => ls(stage.as_deref(), &args.store, args.json),
         Command::Verify => verify(&args.store, args.json),
-        Command::Gc { delete, older_than } => gc(*delete, *older_than, &args.store, args.json),
+        Command::Gc { delete, older_than, unfinished } => {
+            gc(*delete, &Limits { older_than: *older_than, unfinished: *unfinished }, &args.store, args.json)
+        }
     }
 }
 
@@ -110,14 +116,15 @@ fn verify(store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
     Ok(exit::DATA)
 }
 
-fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
+fn gc(really: bool, limits: &Limits, store: &StoreArgs, as_json: bool) -> Result<u8, Failure> {
     let looked = store.look()?;
     if !looked.is_store() {
         let message = format!("`{}` is not an artifact store", store.artifacts.display());
         return Err(Failure::new(exit::STORE, message, Some("name the folder with --artifacts")));
     }
     let store = if really { store.open()? } else { looked };
-    let chosen = choose(&store, older_than)?;
+    let kept_for = if limits.unfinished { Vec::new() } else { store.unfinished()? };
+    let chosen = choose(&store, limits)?;
     let total: u64 = chosen.iter().map(|p| p.bytes).sum();
     let describe = |what: &Leftover| match what {
         Leftover::Artifact(a) => ("artifact", format!("{} {}", a.stage, a.key.short())),
@@ -125,7 +132,7 @@ fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bo
         Leftover::Unfinished(name) => ("unfinished", name.clone()),
         Leftover::Quarantined(name) => ("quarantined", name.clone()),
     };
-    let deleted = if really { Some(delete(&store, &chosen)?) } else { None };
+    let deleted = if really { Some(delete(&store, &chosen, limits)?) } else { None };
     let (mut out, mut listed) = (String::new(), Vec::new());
     for p in &chosen {
         let (kind, name) = describe(&p.what);
@@ -138,8 +145,19 @@ fn gc(really: bool, older_than: Option<Duration>, store: &StoreArgs, as_json: bo
         None if count == 0 => "nothing to delete\n".to_owned(),
         None => format!("{count} could be deleted, {}; add --delete to delete them\n", bytes_text(total)),
     };
+    for run in kept_for.iter().filter(|_| !as_json) {
+        let words = &run.words;
+        note(&format!(
+            "note: kept what `ppgnn run {words}` of {} needs, which has not finished; --unfinished offers it",
+            run.created
+        ));
+    }
     let freed = deleted.map(|d| d.bytes);
-    let object = json!({"version": 1, "chosen": listed, "bytes": total, "deleted": really, "freed": freed});
+    let kept_for: Vec<_> =
+        kept_for.iter().map(|r| json!({"pipeline": r.pipeline, "run": r.words, "created": r.created})).collect();
+    let object = json!({
+        "version": 1, "chosen": listed, "bytes": total, "deleted": really, "freed": freed, "kept-for": kept_for,
+    });
     print_as(as_json, &object, &out)?;
     Ok(exit::DONE)
 }

@@ -9,11 +9,12 @@ use serde_json::json;
 
 use super::artifacts::Artifacts;
 use super::failure::Failure;
-use super::project::{PipelineArgs, plan_here};
+use super::project::{PipelineArgs, every_node, plan_here};
 use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
 use crate::pipeline::Pipeline;
 use crate::plan::{self, Node, NodeId, Plan, PlanContext};
+use crate::run::demand;
 
 /// Check pipeline files without training anything
 ///
@@ -89,14 +90,14 @@ fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
         registry,
         profile: String::new(),
         device_profile: String::new(),
-        digest: &|path| Ok(path.display().to_string()),
+        digest: &|path, _| Ok(path.display().to_string()),
     };
     Ok(plan::build(pipeline, &around)?)
 }
 
 /// Checks every graph and its splits whose data is available.
 fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Registry) -> Result<Findings, Failure> {
-    let plan = match plan_here(pipeline, registry, args.pipeline.device_request(&pipeline.device)) {
+    let plan = match plan_here(pipeline, registry, args.pipeline.device_request(&pipeline.device), &every_node) {
         Ok(plan) => plan,
         Err(error) if error.is_data() => {
             error.problems.iter().for_each(|problem| note(&format!("note: {}", problem.message)));
@@ -114,7 +115,9 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
         found.fails(&node.name, &error.to_string());
     }
     let all = plan.leaves();
-    if let Err(failure) = readiness::verify_data(&plan, &store, (&all, &[]), catalogue, &args.pipeline.data) {
+    if let Err(failure) =
+        readiness::verify_data(&plan, &demand(&plan, &store, &all, &[]), catalogue, &args.pipeline.data)
+    {
         found.fails("files", &failure.message());
     }
     let artifacts = Artifacts::new(&plan, store)?;

@@ -10,6 +10,9 @@ use crate::pipeline::PipelineError;
 use crate::run::{FailureKind, NodeFailure, RunError, causes};
 use crate::store::StoreError;
 
+/// Problems with a pipeline that are shown with their excerpts: about a screenful.
+const MOST_SHOWN: usize = 8;
+
 /// A failed command.
 pub struct Failure {
     code: u8,
@@ -67,7 +70,10 @@ impl From<PipelineError> for Failure {
         let theme = if fancy { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_context_lines(1);
         let mut text = String::new();
-        for report in error.diagnostics() {
+        for report in error.diagnostics(MOST_SHOWN) {
+            if !report.has_excerpt() {
+                text.push_str(&format!("  {}:\n", report.place));
+            }
             if handler.render_report(&mut text, &report).is_err() {
                 text.push_str(&format!("{}: {report}", report.place));
             }
@@ -75,9 +81,12 @@ impl From<PipelineError> for Failure {
         }
         let count = error.problems.len();
         let plural = if count == 1 { "" } else { "s" };
+        if count > MOST_SHOWN {
+            text.push_str(&format!("… and {} more; `ppgnn check FILE --json` lists all\n", count - MOST_SHOWN));
+        }
         text.push_str(&format!("error: {count} problem{plural}; nothing was run"));
-        let problems = error.problems.iter().map(|problem| {
-            let (file, line, column) = error.sources.position(&problem.span);
+        let problems = error.placed().map(|(problem, at)| {
+            let (file, line, column) = (&*at.name, at.line, at.column);
             json!({"file": file, "line": line, "column": column, "message": problem.message, "help": problem.help})
         });
         Self { code: if error.is_data() { exit::DATA } else { exit::INVALID }, problems: problems.collect(), text }

@@ -51,6 +51,8 @@ struct Item {
     /// How a metric is shown and compared.
     scale: Option<Scale>,
     details: Vec<String>,
+    /// Further fields of the JSON object.
+    fields: Vec<(&'static str, Value)>,
     schema: Value,
 }
 
@@ -58,7 +60,7 @@ struct Item {
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let mut items: Vec<Item> = match args.what {
         What::Stages => registry.stages().map(|def| of_stage(def, registry)).collect(),
-        What::Models => registry.rows::<ModelDef>().map(|row| of_row(row.variant())).collect(),
+        What::Models => registry.rows::<ModelDef>().map(of_model).collect(),
         What::Formats => registry.rows::<FormatDef>().map(|row| of_row(row.variant())).collect(),
         What::Metrics => {
             let of_score = |row: &ScoreDef| Item { scale: Some(row.scale), ..of_row(row.variant()) };
@@ -139,6 +141,9 @@ fn datasets(args: &Args, registry: &Registry) -> Result<u8, Failure> {
 
 fn as_json(item: &Item) -> Value {
     let mut out = json!({"name": item.name, "about": item.about, "version": item.version, "params": item.schema});
+    for (name, value) in &item.fields {
+        out[*name] = value.clone();
+    }
     if let Some(from) = item.from.added() {
         out["crate"] = json!({"name": from.name, "version": from.version});
     }
@@ -173,19 +178,37 @@ fn of_stage(def: &StageDef, registry: &Registry) -> Item {
         from: def.from,
         scale: None,
         details,
+        fields: Vec::new(),
         schema: def.own_schema(registry).into_owned(),
     }
 }
 
+/// A model: its formula, where it comes from, and what it computes on.
+fn of_model(row: &ModelDef) -> Item {
+    let said = |label: &str, text: &str| (!text.is_empty()).then(|| format!("{label}{text}"));
+    let mut item = of_row(&row.variant);
+    let device = if row.variant.gpu { "CPU and GPU" } else { "CPU" };
+    let own = [said("logits = ", row.equation), said("", row.reference), Some(format!("computes on: {device}"))];
+    item.details = own.into_iter().flatten().chain(item.details).collect();
+    item.fields = vec![
+        ("equation", json!(row.equation)),
+        ("reference", json!(row.reference)),
+        ("needs", json!(row.variant.needs)),
+        ("gpu", json!(row.variant.gpu)),
+    ];
+    item
+}
+
 fn of_row(row: &Variant) -> Item {
-    let needs = row.needs.iter().map(|n| format!("needs input `{n}`"));
+    let needs = row.needs.iter().map(|n| format!("needs input `{n}`, with some parameters at least"));
     Item {
         name: row.name.into(),
         about: row.about.into(),
         version: row.version,
         from: row.from,
         scale: None,
-        details: needs.chain((!row.gpu).then(|| "cannot be computed on a GPU".to_owned())).collect(),
+        details: needs.collect(),
+        fields: Vec::new(),
         schema: row.schema().clone(),
     }
 }

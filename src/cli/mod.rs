@@ -14,10 +14,12 @@ mod export;
 mod failure;
 mod interrupt;
 mod list;
+mod machine;
 mod outputs;
 mod overview;
 mod plan;
 mod project;
+mod publishing;
 mod readiness;
 mod run;
 mod runs;
@@ -29,6 +31,7 @@ mod targets;
 mod why;
 
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::{Parser, Subcommand};
 use ppgnn_stages::contract::Registry;
@@ -69,8 +72,15 @@ enum Command {
 
 /// Parses a command line (program name first), runs the command and returns the exit code.
 pub fn main(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> u8 {
-    let command = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let command = match Cli::try_parse_from(&args) {
         Ok(cli) => cli.command,
+        Err(said) if said.use_stderr() && args.iter().take_while(|a| *a != "--").any(|a| a == "--json") => {
+            let text = said.render().to_string();
+            let failure = Failure::usage(text.trim_start_matches("error: ").trim_end(), None);
+            let _ = print_json(&failure.json());
+            return failure.show();
+        }
         Err(said) => {
             // Help and version are results; if stdout is closed, there is nowhere to report that.
             let _ = said.print();
@@ -79,7 +89,23 @@ pub fn main(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> u8
     };
     start_tracing();
     let json = command.wants_json();
-    let outcome = match command {
+    // A panic is a bug, and a bug is told like any other failure.
+    let outcome = catch_unwind(AssertUnwindSafe(|| perform(command, registry))).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+        Err(Failure::unexpected(format!("a bug in ppgnn: it panicked with `{}`", text.unwrap_or("no message"))))
+    });
+    outcome.unwrap_or_else(|failure: Failure| {
+        if json {
+            // If stdout is gone, the message on stderr and the exit code remain.
+            let _ = print_json(&failure.json());
+        }
+        failure.show()
+    })
+}
+
+/// Runs a command.
+fn perform(command: Command, registry: &Registry) -> Result<u8, Failure> {
+    match command {
         Command::Run(args) => run::run(&args, registry),
         Command::Plan(args) => plan::run(&args, registry),
         Command::Why(args) => why::run(&args, registry),
@@ -93,14 +119,7 @@ pub fn main(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> u8
         Command::List(args) => list::run(&args, registry),
         Command::Schema(args) => schema::run(&args, registry),
         Command::Completions(args) => completions::run(&args),
-    };
-    outcome.unwrap_or_else(|failure: Failure| {
-        if json {
-            // If stdout is gone, the message on stderr and the exit code remain.
-            let _ = print_json(&failure.json());
-        }
-        failure.show()
-    })
+    }
 }
 
 impl Command {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use super::note;
-use crate::plan::{Output, Plan};
+use crate::plan::{NodeId, Output, Plan};
 use crate::store::{Opened, Store};
 
 /// A file of an output.
@@ -37,4 +37,10 @@ pub fn files(plan: &Plan, output: &Output, store: &Store) -> Result<Option<Vec<O
     let ending = |name: &'static str| Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or(name);
     let files = node.stage.publishes.iter().map(|name| OutputFile { ending: ending(name), path: dir.join(name) });
     Ok(Some(files.collect()))
+}
+
+/// Lists the outputs of a plan [without](Plan::without) some nodes that are not what they were, and that still have runs.
+pub fn partial<'p>(whole: &'p Plan, rest: &'p Plan) -> impl Iterator<Item = NodeId> + 'p {
+    let nodes = whole.outputs.iter().map(|output| output.node);
+    nodes.filter(|id| whole.node(*id).key != rest.node(*id).key && !rest.node(*id).inputs.is_empty())
 }

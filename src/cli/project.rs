@@ -1,13 +1,15 @@
 //! What most commands start with: the pipeline file, its plan, and the store.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use ppgnn_stages::contract::device::cuda;
-use ppgnn_stages::contract::{Registry, profile};
+use ppgnn_stages::contract::{Registry, bounded, profile};
 
 use crate::catalogue::{self, Catalogue, DataFolder};
-use crate::pipeline::{DeviceRequest, Overrides, Pipeline, PipelineError};
-use crate::plan::{self, FileDigests, Plan, PlanContext};
+use crate::pipeline::{DeviceRequest, Overrides, Pipeline, PipelineError, SET_EXPECTED, SetOption};
+use crate::plan::{self, FileDigests, NodeId, Plan, PlanContext};
 use crate::store::Store;
 
 use super::device;
@@ -17,7 +19,7 @@ use super::failure::Failure;
 #[derive(clap::Args, Clone)]
 pub struct DataArgs {
     /// Folder with the data sets
-    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true, value_parser = data_dir)]
+    #[arg(long, value_name = "DIR", env = "PPGNN_DATA_DIR", default_value = "data", global = true, value_parser = OsStringValueParser::new().map(data_dir))]
     pub data_dir: PathBuf,
 }
 
@@ -39,7 +41,8 @@ pub struct PipelineArgs {
     /// Profile of the file to apply
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
-    /// Set a value, such as `train.lr=0.05` or `datasets.mine.nodes=500`; may be repeated
+    /// Set a value, such as `train.lr=0.05` or `datasets.mine.nodes=500`; at some points only, such as
+    /// `train[model=gcn|appnp].hidden=32` or `train[load.dataset=texas].lr=0.02`; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = setting)]
     pub set: Vec<String>,
     /// What `train` computes on: `cpu`, `cuda:N`, several such as `cuda:0,cuda:1`, `cuda` for all GPUs, or `auto` for all
@@ -61,7 +64,7 @@ impl PipelineArgs {
 
     /// Reads the pipeline.
     pub fn pipeline(&self, catalogue: &Catalogue, registry: &Registry) -> Result<Pipeline, Failure> {
-        if let Err(error) = std::fs::File::open(&self.file) {
+        if let Err(error) = bounded::regular(&self.file).and_then(|_| std::fs::File::open(&self.file)) {
             return Err(Failure::usage(format!("cannot read `{}`: {error}", self.file.display()), None));
         }
         let known = DataFolder { catalogue, data_dir: &self.data.data_dir };
@@ -71,14 +74,19 @@ impl PipelineArgs {
 
     /// Reads the pipeline and plans it.
     pub fn plan(&self, registry: &Registry) -> Result<Plan, Failure> {
-        self.plan_with(&self.catalogue(), registry)
+        self.plan_for(&self.catalogue(), registry, &every_node)
     }
 
-    /// Does the same for a command that uses the data sets itself.
-    pub fn plan_with(&self, catalogue: &Catalogue, registry: &Registry) -> Result<Plan, Failure> {
+    /// Does the same for a command that is asked for some nodes alone: `--set` need not fit the others.
+    pub fn plan_for(
+        &self,
+        catalogue: &Catalogue,
+        registry: &Registry,
+        asked: &dyn Fn(&Plan) -> Vec<NodeId>,
+    ) -> Result<Plan, Failure> {
         let pipeline =
             tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(catalogue, registry))?;
-        Ok(plan_here(&pipeline, registry, self.device_request(&pipeline.device))?)
+        Ok(plan_here(&pipeline, registry, self.device_request(&pipeline.device), asked)?)
     }
 
     /// The requested device: the command line overrides the file.
@@ -135,27 +143,36 @@ impl StoreArgs {
     }
 }
 
-/// Plans a pipeline on this machine.
-pub fn plan_here(pipeline: &Pipeline, registry: &Registry, device: &DeviceRequest) -> Result<Plan, PipelineError> {
+/// Every node of a plan: what is asked for where nothing else is said.
+pub fn every_node(plan: &Plan) -> Vec<NodeId> {
+    plan.iter().map(|(id, _)| id).collect()
+}
+
+/// Plans a pipeline on this machine, of which some nodes are asked for.
+pub fn plan_here(
+    pipeline: &Pipeline,
+    registry: &Registry,
+    device: &DeviceRequest,
+    asked: &dyn Fn(&Plan) -> Vec<NodeId>,
+) -> Result<Plan, PipelineError> {
     let digests = FileDigests::default();
     let around = PlanContext {
         registry,
         profile: profile::numeric_profile(),
         device_profile: profile::numeric_profile_on(device::backend(device, cuda())),
-        digest: &|path| digests.digest(path),
+        digest: &|path, contents| digests.digest(path, contents),
     };
     let points = pipeline.sweep.points.len();
-    let plan = tracing::info_span!("plan", points).in_scope(|| plan::build(pipeline, &around))?;
+    let plan = tracing::info_span!("plan", points).in_scope(|| plan::build_for(pipeline, &around, asked))?;
     tracing::debug!(nodes = plan.nodes.len(), profile = around.profile, device = around.device_profile, "planned");
     Ok(plan)
 }
 
 /// An empty variable is one that is not set.
-fn data_dir(text: &str) -> Result<PathBuf, std::convert::Infallible> {
-    Ok(PathBuf::from(if text.is_empty() { "data" } else { text }))
+fn data_dir(text: OsString) -> PathBuf {
+    PathBuf::from(if text.is_empty() { OsString::from("data") } else { text })
 }
 
 fn setting(text: &str) -> Result<String, String> {
-    let named = text.split_once('=').is_some_and(|(path, _)| !path.is_empty());
-    if named { Ok(text.to_owned()) } else { Err("expected `path=value`, such as `train.lr=0.05`".into()) }
+    SetOption::parse(text).map(|_| text.to_owned()).ok_or_else(|| SET_EXPECTED.to_owned())
 }

@@ -8,9 +8,8 @@ use super::exit;
 use super::failure::Failure;
 use super::project::DataArgs;
 use crate::catalogue::Catalogue;
-use crate::plan::{Node, NodeId, Plan};
-use crate::run::{NodeState, demand};
-use crate::store::Store;
+use crate::plan::{Node, Plan};
+use crate::run::NodeState;
 
 /// Lets every stage check the external files of its nodes. Returns the nodes that would fail.
 pub fn prechecks(plan: &Plan) -> impl Iterator<Item = (&Node, StageError)> {
@@ -19,14 +18,7 @@ pub fn prechecks(plan: &Plan) -> impl Iterator<Item = (&Node, StageError)> {
 
 /// Compares the files of known data sets with their digests if they are about to be read. Graphs in the store were read
 /// from files that matched.
-pub fn verify_data(
-    plan: &Plan,
-    store: &Store,
-    (wanted, force): (&[NodeId], &[NodeId]),
-    catalogue: &Catalogue,
-    data: &DataArgs,
-) -> Result<(), Failure> {
-    let states = demand(plan, store, wanted, force);
+pub fn verify_data(plan: &Plan, states: &[NodeState], catalogue: &Catalogue, data: &DataArgs) -> Result<(), Failure> {
     let mut wrong: Vec<String> = Vec::new();
     let read = plan.known_data.iter().filter(|(id, _)| states.get(id.0) == Some(&NodeState::Miss));
     let names: BTreeSet<&String> = read.map(|(_, name)| name).collect();

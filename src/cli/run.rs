@@ -1,25 +1,31 @@
 //! `ppgnn run`: computes what is not in the store, and publishes what the pipeline is for.
 
+use std::fs::File;
+use std::path::PathBuf;
+
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::device::cuda;
 use serde_json::json;
 
 use super::failure::{Failure, code_of};
 use super::interrupt::interruptible;
+use super::machine::MachineArgs;
 use super::outputs::{self, OutputFile};
-use super::project::PipelineArgs;
+use super::project::every_node;
+use super::publishing::{self, Place};
 use super::stored::Stored;
 use super::targets::{self, TargetArgs};
-use super::{device, exit, note, overview, print, print_json, readiness, runs};
-use crate::plan::{NodeId, Plan, file_name};
+use super::{device, exit, note, overview, print, print_json, readiness};
+use crate::plan::{NodeId, Output, Plan};
 use crate::report::{JsonLines, Style, Tee, Terminal};
-use crate::run::{RunOptions, execute};
-use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Source, Store};
+use crate::run::{FailedNode, FailureKind, NodeState, RunOptions, RunReport, demand, execute};
+use crate::store::{Store, StoreError, UnfinishedRun};
 
 /// Compute what is not in the store, publish the tables and print them
 ///
 /// Nodes that are in the store are reused. Independent nodes run in parallel on up to -j cores; with GPUs (--device),
-/// each GPU trains one node at a time. A failed node stops only what depends on it, unless --fail-fast is given. Ctrl-C
+/// each GPU trains one node at a time. A failed node costs its cells of the tables, which say why, unless --fail-fast is
+/// given; the exit code says that something failed, and the next run tries only that again. Ctrl-C
 /// stops cleanly; finished nodes are kept. Tables are published under <artifacts>/results/<pipeline>/ and printed to stdout.
 #[derive(clap::Args)]
 pub struct Args {
@@ -28,15 +34,17 @@ pub struct Args {
     /// Show what would run, and run nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Number of cores to use (default: all)
-    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Compute these nodes even if they are in the store; may be repeated
     #[arg(long, value_name = "TARGET")]
     force: Vec<String>,
     /// Stop at the first failure
     #[arg(long, conflicts_with = "keep_going")]
     fail_fast: bool,
+    /// Overwrite results that another file has published under the same name
+    #[arg(long)]
+    replace: bool,
     /// Continue with everything that does not depend on a failed node (the default)
     #[arg(short = 'k', long)]
     keep_going: bool,
@@ -55,47 +63,79 @@ pub struct Args {
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let pipeline = &args.of.pipeline;
     let catalogue = pipeline.catalogue();
-    let plan = pipeline.plan_with(&catalogue, registry)?;
+    let plan = args.of.plan(&catalogue, registry, &args.force)?;
     let (wanted, force) = (args.of.wanted(&plan)?, targets::find(&plan, &args.force)?);
+    let looked = pipeline.store.look()?;
     if args.dry_run {
-        return overview::show(&plan, &pipeline.store.look()?, &wanted, &force, args.json);
+        let device = pipeline.device_request(&plan.device);
+        return overview::show((&plan, &looked), (&wanted, &force), (&args.machine, device), args.json);
     }
     let gpus = device::gpus(pipeline.device_request(&plan.device), cuda())?;
-    let store = pipeline.store.open()?;
-    readiness::verify_data(&plan, &store, (&wanted, &force), &catalogue, &pipeline.data)?;
+    let states = demand(&plan, &looked, &wanted, &force);
+    let place = Place::of(&plan, pipeline);
+    if !args.replace && plan.outputs.iter().any(|output| wanted.contains(&output.node)) {
+        place.must_be_ours(&looked, &plan)?;
+    }
+    readiness::verify_data(&plan, &states, &catalogue, &pipeline.data)?;
     if let Some((node, error)) = readiness::prechecks(&plan).next() {
         return Err(Failure::new(exit::DATA, format!("{}: {error}", node.name), error.hint()));
     }
     for absence in plan.absent.iter().filter(|_| !args.quiet) {
         note(&format!("Left out: {}\n    hint: {}", absence.what(), absence.remedy()));
     }
-    let (log_path, log) = store.create_run_log(&plan.pipeline)?;
-    let machine = std::thread::available_parallelism().map_or(1, usize::from);
+    let computes = states.contains(&NodeState::Miss);
+    let (store, log) = open(args, looked, &plan.pipeline, computes)?;
+    let (log_path, log) = log.unzip();
+    let needs = publishing::needs(&plan, &[&wanted[..], &force].concat());
+    let words = args.of.words();
+    let begun = UnfinishedRun::new(&plan.pipeline, place.folder.as_deref(), place.file.clone(), words, needs);
+    if computes {
+        store.begin_run(&begun, &publishing::needs(&plan, &every_node(&plan)))?;
+    }
     let cancel = interruptible();
     let options = RunOptions {
         targets: wanted.clone(),
-        cores: args.jobs.map_or(machine, usize::from),
+        cores: args.machine.cores(),
         gpus,
+        memory: args.machine.memory(),
         fail_fast: args.fail_fast,
         force,
         cancel,
     };
     let terminal = Terminal::stderr(Style::for_stderr(args.verbose, args.quiet));
-    let json_lines = JsonLines::new(log);
+    let json_lines = JsonLines::new(log.map_or_else(|| Box::new(std::io::sink()) as _, |log| Box::new(log) as Log));
     // Held until all is published, so that nothing that it needs is deleted in between.
     let _in_use = store.hold()?;
     let report = execute(&plan, &store, &options, &Tee(vec![&terminal, &json_lines]))?;
-    let published = publish(&plan, &store, &wanted, args)?;
+    let (plan, partial) = match do_without_failed(&plan, registry, &report, &options, &store) {
+        Some((rest, targets)) => {
+            let options = RunOptions { targets, force: Vec::new(), ..options.clone() };
+            let failures = execute(&rest, &store, &options, &Tee(vec![&json_lines]))?.failures;
+            failures.iter().for_each(|f| note(&format!("warning: {}: {}", f.node, f.failure.errors.join(": "))));
+            let made = |o: &&Output| options.targets.contains(&o.node);
+            let names: Vec<String> = rest.outputs.iter().filter(made).map(|o| o.name.clone()).collect();
+            (rest, names)
+        }
+        None => (plan, Vec::new()),
+    };
+    let published = publish(&plan, &store, &wanted, &place, args)?;
+    if !partial.is_empty() && !args.quiet {
+        note(&format!("Made without what failed: {}. The next run tries that again.", partial.join(", ")));
+    }
     let of_failures = report.failures.iter().map(|f| code_of(f.failure.kind)).max().unwrap_or(exit::DONE);
     let code = if report.interrupted { exit::INTERRUPTED } else { of_failures };
+    if code == exit::DONE && store.is_writable() {
+        store.end_run(&begun)?;
+    }
     if args.json {
         let mut object = json!({"version": 1, "pipeline": plan.pipeline, "profile": plan.profile});
         let fields = serde_json::to_value(&report).map_err(|e| Failure::unexpected(e.to_string()))?;
         if let (Some(all), serde_json::Value::Object(fields)) = (object.as_object_mut(), fields) {
             all.extend(fields);
             all.insert("tables".into(), json!(published));
+            all.insert("partial-tables".into(), json!(partial));
             all.insert("absent-data".into(), overview::absent_json(&plan));
-            all.insert("log".into(), json!(log_path));
+            all.insert("log".into(), json!(log_path.as_ref().map(|path| path.display().to_string())));
             all.insert("exit-code".into(), json!(code));
         }
         print_json(&object)?;
@@ -103,52 +143,71 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Publishes every requested output that is in the store, and prints Markdown. Returns the published files.
-fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], args: &Args) -> Result<Vec<String>, Failure> {
-    let overrides = overrides(plan, &args.of.pipeline);
-    let folder = beside(plan, &overrides);
-    let mut run = PublishedRun { overrides, ..PublishedRun::default() };
+/// Where the events of a run go.
+type Log = Box<dyn std::io::Write + Send>;
+
+/// Opens the store and the log of the run. A store that cannot be written to will do where there is nothing to compute: then
+/// there is no log.
+fn open(
+    args: &Args,
+    looked: Store,
+    pipeline: &str,
+    computes: bool,
+) -> Result<(Store, Option<(PathBuf, File)>), Failure> {
+    let opened = Store::open(&args.of.pipeline.store.artifacts)
+        .and_then(|store| Ok((store.create_run_log(pipeline)?, store)))
+        .map(|(log, store)| (store, Some(log)));
+    match opened {
+        Err(error) if error.is_unwritable() && !computes && looked.is_store() => {
+            if !args.quiet {
+                note(&format!("note: {}", cannot_write(&error)));
+            }
+            Ok((looked, None))
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn cannot_write(error: &StoreError) -> String {
+    let why = crate::run::causes(error).join(": ");
+    format!("{why}; everything is there already, nothing is published")
+}
+
+/// Returns a plan for what can be made without the nodes that failed, and its targets. A failed run costs its cell, not the
+/// table; but where a run was stopped, what is missing has not failed, and neither has a forced one whose result is there.
+fn do_without_failed(
+    plan: &Plan,
+    registry: &Registry,
+    report: &RunReport,
+    options: &RunOptions,
+    store: &Store,
+) -> Option<(Plan, Vec<NodeId>)> {
+    if options.fail_fast || report.interrupted || report.failed_by(FailureKind::Store) {
+        return None;
+    }
+    let why = |f: &FailedNode| format!("{} failed: {}", f.node, f.failure.errors.first().map_or("", |e| e));
+    let stage = |f: &FailedNode| plan.nodes.iter().find(|node| node.key == f.key).map_or("", |node| node.stage.name);
+    let lost = report.failures.iter().filter(|f| !store.has(&f.key, stage(f)));
+    let rest = plan.without(registry, &lost.map(|f| (f.key, why(f))).collect());
+    let targets = outputs::partial(plan, &rest).filter(|id| options.targets.contains(id)).collect::<Vec<_>>();
+    (!targets.is_empty()).then_some((rest, targets))
+}
+
+/// Prints every requested output that is in the store, and publishes it. Returns the published files.
+fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], place: &Place, args: &Args) -> Result<Vec<String>, Failure> {
     let stored = Stored { plan, store, words: args.of.pipeline.words() };
+    let published = if store.is_writable() { place.publish(&stored, wanted) } else { Ok(None) };
+    // Shown even where it cannot be published.
     let mut printed = Vec::new();
-    for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node)) {
-        let Some(files) = outputs::files(plan, output, store)? else { continue };
-        let markdown = files.iter().filter(|f| f.ending == "md" && !args.json);
+    for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node) && !args.json) {
+        let files = outputs::files(plan, output, store)?.unwrap_or_default();
+        let markdown = files.iter().filter(|f| f.ending == "md");
         printed.extend(markdown.map(OutputFile::text).collect::<Result<Vec<_>, _>>()?);
-        let files = files.into_iter().map(|f| (f.ending, Source::Artifact(f.path)));
-        let files = files.chain(runs::files(&stored, output.node)?);
-        let files = files.map(|(ending, source)| (format!("{}.{ending}", output.name), source)).collect();
-        let behind = plan.ancestors(&[output.node]);
-        let needs = plan.iter().filter(|(id, _)| behind[id.0]).map(|(_, n)| ArtifactRef::new(n.stage.name, n.key));
-        run.outputs.push(PublishedOutput {
-            name: output.name.clone(),
-            key: plan.node(output.node).key,
-            needs: needs.collect(),
-            files,
-        });
     }
-    if run.outputs.is_empty() {
-        return Ok(Vec::new());
-    }
-    let names: Vec<String> = run.outputs.iter().flat_map(|o| o.files.iter().map(|(name, _)| name.clone())).collect();
-    let folder = store.publish(&plan.pipeline, folder.as_deref(), run)?;
     print(&printed.join("\n"))?;
+    let Some((folder, names)) = published? else { return Ok(Vec::new()) };
     if !args.quiet {
         note(&format!("Published {} in {}", names.join(", "), folder.display()));
     }
     Ok(names.iter().map(|n| folder.join(n).display().to_string()).collect())
-}
-
-/// What the command line changes in the results: a device with another backend than the file's, and `--set` options.
-fn overrides(plan: &Plan, args: &PipelineArgs) -> Vec<String> {
-    let [asked, of_file] = [args.device_request(&plan.device), &plan.device].map(|d| device::backend(d, cuda()));
-    let device = (asked != of_file).then(|| format!("device={asked}"));
-    device.into_iter().chain(args.set.iter().cloned()).collect()
-}
-
-/// The folder beside the pipeline's own results for a run that was changed on the command line: named by profile and
-/// overrides, so that it never replaces the results of the unchanged file.
-fn beside(plan: &Plan, overrides: &[String]) -> Option<String> {
-    let mut words = plan.profile.iter().chain(overrides).map(String::as_str).peekable();
-    words.peek()?;
-    Some(file_name(words, ","))
 }

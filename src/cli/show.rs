@@ -59,8 +59,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
 
 /// The artifact of a node, which must be one alone.
 fn of_node(args: &Args, node: &str, store: &Store, registry: &Registry) -> Result<ArtifactRef, Failure> {
-    let plan = args.pipeline.plan(registry)?;
-    let found = targets::find(&plan, &[node.to_owned()])?;
+    let words = [node.to_owned()];
+    let plan = args.pipeline.plan_for(&args.pipeline.catalogue(), registry, &|plan| targets::asked(plan, &words))?;
+    let found = targets::find(&plan, &words)?;
     let [only] = found[..] else {
         let names: Vec<String> = found.iter().take(5).map(|id| plan.node(*id).name.to_string()).collect();
         let message = format!("`{node}` means {} nodes", found.len());
@@ -217,7 +218,7 @@ fn as_json(entry: &Entry, kind: Option<Kind>, files: &[Shown], around: &Around) 
         |manifest: &Manifest| json!({"stage": manifest.ingredients.stage, "key": manifest.key, "id": manifest.node});
     json!({
         "version": 1, "id": manifest.node, "stage": entry.manifest.ingredients.stage, "kind": kind.map(|kind| kind.0), "key": entry.manifest.key,
-        "folder": entry.dir, "files": files.iter().map(file).collect::<Vec<_>>(),
+        "folder": entry.dir.display().to_string(), "files": files.iter().map(file).collect::<Vec<_>>(),
         "ingredients": manifest.ingredients, "seconds": manifest.seconds, "threads": manifest.threads,
         "created": manifest.created, "ppgnn": manifest.ppgnn, "measured": manifest.measured,
         "inputs": around.inputs.iter().map(input).collect::<Vec<_>>(),

@@ -1,16 +1,23 @@
-//! `ppgnn table`: prints tables from the store and computes nothing.
+//! `ppgnn table`: prints tables of what is in the store.
+
+use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
 
+use super::artifacts::Artifacts;
 use super::failure::Failure;
-use super::outputs::{self, OutputFile};
-use super::project::PipelineArgs;
-use super::{exit, print};
-use crate::plan::{Output, Plan};
+use super::outputs;
+use super::project::{PipelineArgs, every_node};
+use super::{exit, note, print, targets};
+use crate::plan::{ArtifactKey, NodeId, Output, Plan};
+use crate::store::Store;
 
-/// Print a table of a pipeline from the store, without computing anything
+/// Print a table of a pipeline from the store, without running anything
+///
+/// A table whose runs are not all there yet is made of those that are, and says what it lacks. Several tables are one document:
+/// as JSON an object with a table per name, as CSV with a column `table` in front.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -45,7 +52,10 @@ impl Format {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan(registry)?;
+    let asked = |plan: &Plan| {
+        args.name.as_ref().map_or_else(|| every_node(plan), |name| targets::asked(plan, std::slice::from_ref(name)))
+    };
+    let plan = args.pipeline.plan_for(&args.pipeline.catalogue(), registry, &asked)?;
     let store = args.pipeline.store.look()?;
     // Other outputs, such as figures, have no file of the format.
     let tables: Vec<&Output> = plan.outputs.iter().filter(|o| has_format(&plan, o, args.format)).collect();
@@ -56,18 +66,82 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if wanted.is_empty() {
         return Err(Failure::usage("the pipeline has no tables", Some("add `tables:` to the file")));
     }
+    let rest = plan.without(registry, &not_there(&plan, &store));
+    let partial: Vec<NodeId> = outputs::partial(&plan, &rest).collect();
+    let made = Artifacts::new(&rest, args.pipeline.store.look()?)?;
     let mut parts = Vec::new();
     for output in wanted {
-        let Some(files) = outputs::files(&plan, output, &store)? else {
+        let files = match outputs::files(&plan, output, &store)? {
+            None if partial.contains(&output.node) => {
+                let runs = |plan: &Plan| plan.node(output.node).inputs.len();
+                let lacks = runs(&plan) - runs(&rest);
+                let hint = format!("`ppgnn run {}` computes them", args.pipeline.words());
+                note(&format!("note: table `{}` lacks {lacks} of {} runs; {hint}", output.name, runs(&plan)));
+                made.compute(output.node)?;
+                outputs::files(&rest, output, made.store())?
+            }
+            whole => whole,
+        };
+        let Some(files) = files else {
             let message = format!("table `{}` has not been computed", output.name);
             let hint = format!("run `ppgnn run {}`", args.pipeline.words());
             return Err(Failure::new(exit::DATA, message, Some(&hint)));
         };
         let of_format = files.iter().filter(|f| f.ending == args.format.ending());
-        parts.extend(of_format.map(OutputFile::text).collect::<Result<Vec<_>, _>>()?);
+        for file in of_format {
+            parts.push((output.name.as_str(), file.text()?));
+        }
     }
-    print(&parts.join("\n"))?;
+    print(&together(&parts, args.format)?)?;
     Ok(exit::DONE)
+}
+
+/// Several tables as one document: a JSON object by name, CSV with a column for the name; text for people one after the other.
+fn together(parts: &[(&str, String)], format: Format) -> Result<String, Failure> {
+    let unreadable = |name: &str, why: &dyn std::fmt::Display| Failure::unexpected(format!("table `{name}`: {why}"));
+    match (parts, format) {
+        ([(_, only)], _) => Ok(only.clone()),
+        (_, Format::Md | Format::Tex) => Ok(parts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n")),
+        (_, Format::Json) => {
+            let mut all = serde_json::Map::new();
+            for (name, text) in parts {
+                let table = serde_json::from_str(text).map_err(|e| unreadable(name, &e))?;
+                all.insert((*name).to_owned(), table);
+            }
+            Ok(format!("{:#}\n", serde_json::Value::Object(all)))
+        }
+        (_, Format::Csv) => {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            let mut columns: Option<csv::StringRecord> = None;
+            let with = |name: &str, record: &csv::StringRecord| {
+                std::iter::once(name).chain(record).map(str::to_owned).collect::<Vec<String>>()
+            };
+            for (name, text) in parts {
+                let mut reader = csv::Reader::from_reader(text.as_bytes());
+                let own = reader.headers().map_err(|e| unreadable(name, &e))?.clone();
+                if columns.as_ref().is_some_and(|columns| *columns != own) {
+                    let message = format!("table `{name}` has other columns than the tables before it");
+                    return Err(Failure::usage(message, Some("name one table")));
+                }
+                // Writing to memory cannot fail.
+                if columns.is_none() {
+                    drop(writer.write_record(with("table", &own)));
+                }
+                for record in reader.records() {
+                    drop(writer.write_record(with(name, &record.map_err(|e| unreadable(name, &e))?)));
+                }
+                columns = Some(own);
+            }
+            Ok(String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned())
+        }
+    }
+}
+
+/// The runs of tables that are not in the store, and what a table says of them.
+fn not_there(plan: &Plan, store: &Store) -> BTreeMap<ArtifactKey, String> {
+    let runs = plan.outputs.iter().flat_map(|output| &plan.node(output.node).inputs).map(|edge| plan.node(edge.node));
+    let missing = runs.filter(|run| !store.has(&run.key, run.stage.name));
+    missing.map(|run| (run.key, "not computed yet".to_owned())).collect()
 }
 
 fn has_format(plan: &Plan, output: &Output, format: Format) -> bool {

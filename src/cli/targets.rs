@@ -1,9 +1,11 @@
 //! Finds the nodes that the command line names.
 
+use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::failure::Failure;
-use super::project::PipelineArgs;
+use super::project::{PipelineArgs, every_node, shell_word};
+use crate::catalogue::Catalogue;
 use crate::plan::{NodeId, NodeName, Plan};
 
 /// A pipeline and some of its nodes.
@@ -17,10 +19,28 @@ pub struct TargetArgs {
 }
 
 impl TargetArgs {
+    /// Reads the pipeline and plans it.
+    pub fn plan(&self, catalogue: &Catalogue, registry: &Registry, further: &[String]) -> Result<Plan, Failure> {
+        let words: Vec<String> = self.targets.iter().chain(further).cloned().collect();
+        let all = self.targets.is_empty();
+        self.pipeline.plan_for(catalogue, registry, &|plan| if all { every_node(plan) } else { asked(plan, &words) })
+    }
+
+    /// The arguments as a person would type them again, for hints.
+    pub fn words(&self) -> String {
+        let targets = self.targets.iter().map(|word| format!(" {}", shell_word(word)));
+        self.pipeline.words() + &targets.collect::<String>()
+    }
+
     /// Returns the nodes that are asked for.
     pub fn wanted(&self, plan: &Plan) -> Result<Vec<NodeId>, Failure> {
         if self.targets.is_empty() { Ok(plan.leaves()) } else { find(plan, &self.targets) }
     }
+}
+
+/// Returns the nodes that match, before it is known whether all words do: everything if one does not.
+pub fn asked(plan: &Plan, words: &[String]) -> Vec<NodeId> {
+    find(plan, words).unwrap_or_else(|_| every_node(plan))
 }
 
 /// Returns the nodes that match any of the words, in plan order.

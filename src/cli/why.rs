@@ -34,9 +34,10 @@ const MOST_SHOWN: usize = 8;
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
-    let plan = args.pipeline.plan(registry)?;
+    let words = std::slice::from_ref(&args.node);
+    let plan = args.pipeline.plan_for(&args.pipeline.catalogue(), registry, &|plan| targets::asked(plan, words))?;
     let store = args.pipeline.store.look()?;
-    let found = targets::find(&plan, std::slice::from_ref(&args.node))?;
+    let found = targets::find(&plan, words)?;
     let recall = Recall::new(&store);
     if args.json {
         let nodes: Vec<_> = found.iter().map(|id| to_json(plan.node(*id), &store, &recall)).collect();

@@ -1,7 +1,6 @@
-//! What earlier runs tell about a plan: how long a node will take, and why it is not the one computed before.
+//! What earlier runs tell about a plan: why a node is not one that was computed before.
 
 mod difference;
-mod expect;
 mod recall;
 
 pub use difference::{Difference, Side, differences};

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::difference::{Difference, differences};
-use super::expect::expected_seconds;
 use crate::plan::Node;
 use crate::store::{Manifest, Store};
 
@@ -56,10 +55,5 @@ impl<'s> Recall<'s> {
             .map(|m| (differences(&m.ingredients, &node.ingredients), m))
             .min_by_key(|(d, _)| d.len())
             .map(|(differences, manifest)| Nearest { manifest: manifest.clone(), differences })
-    }
-
-    /// Returns the seconds that a node can be expected to take.
-    pub fn expect(&self, node: &Node) -> Option<f64> {
-        expected_seconds(node, &self.of_stage(node.stage.name))
     }
 }

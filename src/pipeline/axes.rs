@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use ppgnn_stages::contract::params::nearest_help;
 
-use super::document::Setting;
-use super::file::{AxisEntry, AxisValue, Match, SweepEntry, WhenEntry, label};
+use super::document::{Forced, Setting};
+use super::file::{AxisEntry, AxisValue, Match, SweepEntry, label};
 use super::problem::Problems;
 use super::yaml::{Key, Node};
 
@@ -66,8 +66,9 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Expands the sweep. `forced` settings reduce an axis over the same parameter to their one value.
-    pub fn expand(entry: SweepEntry, forced: &[Setting], problems: &mut Problems) -> Self {
+    /// Expands the sweep. `forced` settings reduce an axis over the same parameter to their one value; those for some points
+    /// only would make its labels wrong.
+    pub fn expand(entry: SweepEntry, forced: &[Forced], problems: &mut Problems) -> Self {
         let first_axis = entry.axes.first().map(|a| a.name.span.clone()).unwrap_or_default();
         let axes = entry.axes.into_iter().map(|a| axis(a, forced)).collect();
         let mut sweep = Self { axes, ..Self::default() };
@@ -79,7 +80,9 @@ impl Sweep {
                 sweep.axes.push(axis(extra.clone(), forced));
             }
         }
-        sweep.refuse_conflicts(&entry.when, problems);
+        let by_option = forced.iter().filter(|f| !f.only.is_empty()).map(|f| &f.setting);
+        let by_when = entry.when.iter().flat_map(|w| &w.settings);
+        sweep.refuse_conflicts(by_when.chain(by_option), problems);
         let Some(groups) = sweep.groups(&entry.zip, problems) else { return sweep };
         let size = groups.iter().map(|g| sweep.axes[g[0]].values.len()).try_fold(1usize, usize::checked_mul);
         if size.is_none_or(|n| n > MOST_POINTS) {
@@ -123,8 +126,9 @@ impl Sweep {
         sweep
     }
 
-    /// Labels must be correct: no two axes may set one parameter, and `when` may not change a parameter that an axis varies.
-    fn refuse_conflicts(&self, when: &[WhenEntry], problems: &mut Problems) {
+    /// Labels must be correct: no two axes may set one parameter, and what is set at some points may not be a parameter that
+    /// an axis varies.
+    fn refuse_conflicts<'s>(&self, at_some: impl Iterator<Item = &'s Setting>, problems: &mut Problems) {
         let mut owners: HashMap<(&str, &str), &str> = HashMap::new();
         for axis in &self.axes {
             let mut own: Vec<_> = axis.values.iter().flat_map(|v| &v.settings).collect();
@@ -138,7 +142,7 @@ impl Sweep {
                 }
             }
         }
-        for setting in when.iter().flat_map(|w| &w.settings) {
+        for setting in at_some {
             let swept = |a: &&Axis| a.path.as_ref().is_some_and(|(s, p)| *s == setting.stage && *p == setting.param);
             if let Some(axis) = self.axes.iter().find(swept) {
                 let message =
@@ -248,13 +252,14 @@ pub fn holds(matches: &[(usize, Vec<usize>)], point: &[usize]) -> bool {
     matches.iter().all(|(axis, values)| values.contains(&point[*axis]))
 }
 
-fn axis(entry: AxisEntry, forced: &[Setting]) -> Axis {
+fn axis(entry: AxisEntry, forced: &[Forced]) -> Axis {
     let name = entry.name.name;
     let short = name.rsplit('.').next().unwrap_or(&name).to_owned();
+    let everywhere = forced.iter().rev().filter(|f| f.only.is_empty()).map(|f| &f.setting);
     let by_option = entry
         .path
         .as_ref()
-        .and_then(|(stage, param)| forced.iter().rev().find(|f| f.stage == *stage && f.param == *param));
+        .and_then(|(stage, param)| everywhere.clone().find(|f| f.stage == *stage && f.param == *param));
     let values = match by_option {
         Some(f) => vec![AxisValue { label: label(&f.value), settings: vec![f.clone()] }],
         None => entry.values,
@@ -263,9 +268,13 @@ fn axis(entry: AxisEntry, forced: &[Setting]) -> Axis {
 }
 
 fn same(value: &AxisValue, node: &Node) -> bool {
+    same_label(&value.label, &label(node))
+}
+
+/// Whether two labels mean the same value: `0.1` and `1e-1` do.
+pub fn same_label(one: &str, other: &str) -> bool {
     let number = |label: &str| label.parse::<f64>().ok();
-    let written = label(node);
-    value.label == written || number(&value.label).is_some_and(|x| number(&written) == Some(x))
+    one == other || number(one).is_some_and(|x| number(other) == Some(x))
 }
 
 /// All combinations, the last group fastest.

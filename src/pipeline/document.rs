@@ -5,14 +5,19 @@
 
 use std::path::{Path, PathBuf};
 
+use ppgnn_stages::contract::bounded;
 use ppgnn_stages::contract::params::{list, nearest_help};
 
+use super::file::Match;
 use super::problem::{PipelineError, Problems};
+use super::set_option::{EXPECTED, SetOption};
 use super::source::{Sources, Span};
 use super::yaml::{self, Data, Key, Node};
 
 /// The version of the file format that this program reads.
 pub const FORMAT: u64 = 1;
+/// The longest chain of files of which each extends the next.
+const MOST_EXTENDED: usize = 100;
 
 /// What the command line adds to a file.
 #[derive(Clone, Debug, Default)]
@@ -36,13 +41,22 @@ pub struct Setting {
     pub value: Node,
 }
 
+/// A setting of the command line.
+#[derive(Clone, Debug)]
+pub struct Forced {
+    /// What it sets.
+    pub setting: Setting,
+    /// The points that it is for, by axes and parameters of the stage; all if there are none.
+    pub only: Vec<Match>,
+}
+
 /// A pipeline file with everything merged in.
 #[derive(Debug)]
 pub struct Document {
     /// The merged tree.
     pub root: Node,
     /// `--set` options that name a stage's parameter; they win over the sweep too.
-    pub forced: Vec<Setting>,
+    pub forced: Vec<Forced>,
     /// The profile that was merged in.
     pub profile: Option<String>,
     /// All profiles there are.
@@ -90,9 +104,8 @@ fn read_chain(
     problems: &mut Problems,
 ) -> Option<Node> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let text = match std::fs::read_to_string(path) {
-        // Some editors begin a file with a byte-order mark.
-        Ok(text) => text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_owned),
+    let text = match bounded::text(path) {
+        Ok(text) => text,
         Err(error) => {
             let own = Span { source: sources.add(path.display().to_string(), folder, ""), range: 0..0 };
             let message = format!("cannot read `{}`: {error}", path.display());
@@ -108,6 +121,10 @@ fn read_chain(
     };
     let base = folder.join(base);
     chain.push(std::fs::canonicalize(path).unwrap_or(path.to_owned()));
+    if chain.len() == MOST_EXTENDED {
+        let message = format!("more than {MOST_EXTENDED} files extend one another");
+        return problems.refuse(&extends.span, message, None);
+    }
     if chain.contains(&std::fs::canonicalize(&base).unwrap_or(base.clone())) {
         let help = Some("remove one `extends` of the cycle".into());
         return problems.refuse(&extends.span, format!("`{}` extends itself", base.display()), help);
@@ -187,19 +204,27 @@ fn names(node: Option<&Node>) -> Vec<String> {
 }
 
 /// Applies one `--set path=value`.
-fn apply_set(root: &mut Node, option: &str, forced: &mut Vec<Setting>, sources: &mut Sources, problems: &mut Problems) {
-    let whole = sources.add("--set", Path::new("."), option);
-    let Some((path, value)) = option.split_once('=') else {
-        let span = Span { source: whole, range: 0..option.len() };
-        return problems.add(&span, "expected `path=value`", Some("for example `--set train.epochs=100`".into()));
+fn apply_set(root: &mut Node, text: &str, forced: &mut Vec<Forced>, sources: &mut Sources, problems: &mut Problems) {
+    let whole = sources.add("--set", Path::new("."), text);
+    let Some(option) = SetOption::parse(text) else {
+        let span = Span { source: whole, range: 0..text.len() };
+        return problems.add(&span, EXPECTED, None);
     };
-    let at = Span { source: whole, range: 0..path.len() };
+    let (path, value) = (option.path.as_str(), &text[option.value.clone()]);
+    let at = Span { source: whole, range: option.at.clone() };
     let source = sources.add(format!("--set {path}"), Path::new("."), if value.is_empty() { "null" } else { value });
     let Some(value) = yaml::read(sources, source, problems) else { return };
     if let Some((stage, param)) = path.split_once('.')
         && root.get("stages").is_some_and(|s| s.get(stage).is_some())
     {
-        return forced.push(Setting { stage: stage.to_owned(), param: param.to_owned(), span: at, value });
+        let setting = Setting { stage: stage.to_owned(), param: param.to_owned(), span: at, value };
+        return forced.push(Forced { setting, only: matches(&option, whole) });
+    }
+    if !option.only.is_empty() {
+        let stages = names(root.get("stages"));
+        let message = format!("`{path}` names no stage that brackets could choose points of");
+        let help = format!("brackets follow a stage: {}", list(stages.iter().map(String::as_str)));
+        return problems.add(&at, message, Some(help));
     }
     // Nothing is added beside `stages`, `datasets` and the like.
     let is_new_part = !path.contains('.') && root.get(path).is_none();
@@ -211,6 +236,20 @@ fn apply_set(root: &mut Node, option: &str, forced: &mut Vec<Setting>, sources: 
         );
         problems.add(&at, format!("`{path}` is not in the file"), Some(help));
     }
+}
+
+/// The conditions of an option, each where it stands in the text.
+fn matches(option: &SetOption, source: usize) -> Vec<Match> {
+    let span = |range: &std::ops::Range<usize>| Span { source, range: range.clone() };
+    let value = |(text, at): &(String, std::ops::Range<usize>)| Node {
+        data: Data::Scalar(text.clone().into()),
+        span: span(at),
+    };
+    let one = |condition: &super::set_option::Condition| {
+        let (name, at) = &condition.name;
+        (Key { name: name.clone(), span: span(at) }, condition.values.iter().map(value).collect())
+    };
+    option.only.iter().map(one).collect()
 }
 
 /// Replaces or adds the value at a dotted path. Names may contain dots themselves, so the longest name wins.

@@ -1,10 +1,12 @@
 //! Problems in pipeline files, collected so that a person sees all of a phase at once, each at its place.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
-use super::source::{Sources, Span};
+use super::source::{Position, Sources, Span};
 
 /// What kind of problem it is; decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +34,8 @@ pub struct Problem {
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
     found: Vec<Problem>,
+    /// The same, to tell what was found before.
+    seen: HashSet<Problem>,
 }
 
 impl Problems {
@@ -61,7 +65,7 @@ impl Problems {
     }
 
     fn push(&mut self, problem: Problem) {
-        if !self.found.contains(&problem) {
+        if self.seen.insert(problem.clone()) {
             self.found.push(problem);
         }
     }
@@ -100,28 +104,37 @@ impl PipelineError {
         self.problems.iter().all(|p| p.kind == ProblemKind::Data)
     }
 
-    /// Returns the problems as diagnostics with an excerpt of the text.
-    pub fn diagnostics(&self) -> impl Iterator<Item = ProblemReport> {
-        self.problems.iter().map(|problem| {
-            let (name, line, column) = self.sources.position(&problem.span);
-            let text = self.sources.get(problem.span.source).map(|s| s.text.to_string()).unwrap_or_default();
+    /// Returns every problem with name, line and column of its place, in time linear in the texts.
+    pub fn placed(&self) -> impl Iterator<Item = (&Problem, Position)> {
+        self.problems.iter().zip(self.sources.positions(self.problems.iter().map(|problem| &problem.span)))
+    }
+
+    /// Returns the first `most` problems as diagnostics with an excerpt of the text.
+    pub fn diagnostics(&self, most: usize) -> impl Iterator<Item = ProblemReport> {
+        self.placed().take(most).map(|(problem, position)| {
+            let source = self.sources.get(problem.span.source);
             ProblemReport {
                 message: problem.message.clone(),
                 help: problem.help.clone(),
-                text: NamedSource::new(&name, text),
+                // A line of a machine's making is no excerpt for people.
+                text: source
+                    .filter(|source| source.line_length(&problem.span) <= LONGEST_LINE)
+                    .map(|source| NamedSource::new(&*position.name, Arc::clone(&source.text))),
                 span: problem.span.range.clone().into(),
-                place: format!("{name}:{line}:{column}"),
+                place: position.to_string(),
             }
         })
     }
 }
 
+/// The longest line that is shown with a problem in it.
+const LONGEST_LINE: usize = 300;
+
 impl fmt::Display for PipelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.problems.iter().enumerate() {
-            let (name, line, column) = self.sources.position(&problem.span);
+        for (i, (problem, position)) in self.placed().enumerate() {
             let separator = if i == 0 { "" } else { "\n" };
-            write!(f, "{separator}{name}:{line}:{column}: {}", problem.message)?;
+            write!(f, "{separator}{position}: {}", problem.message)?;
         }
         Ok(())
     }
@@ -137,9 +150,16 @@ pub struct ProblemReport {
     #[help]
     help: Option<String>,
     #[source_code]
-    text: NamedSource<String>,
+    text: Option<NamedSource<Arc<str>>>,
     #[label(primary)]
     span: SourceSpan,
     /// `file:line:column`.
     pub place: String,
+}
+
+impl ProblemReport {
+    /// Returns whether the text around it is shown with it.
+    pub fn has_excerpt(&self) -> bool {
+        self.text.is_some()
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Reports every problem at once. Parameters are checked later, node by node, because a sweep may change them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use petgraph::algo::tarjan_scc;
@@ -12,7 +13,7 @@ use ppgnn_stages::contract::{Arity, Registry, Slot, StageDef};
 use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};
 use super::device::DeviceRequest;
-use super::document::{self, Document, Overrides, Setting};
+use super::document::{self, Document, Forced, Overrides, Setting};
 use super::file::{self, AbsentData, StageEntry, TableEntry};
 use super::problem::{PipelineError, Problems};
 use super::source::Sources;
@@ -29,6 +30,15 @@ pub struct StageUse {
     pub inputs: Vec<(Slot, Vec<usize>)>,
     /// Parameters as written.
     pub params: Vec<(Key, Node)>,
+}
+
+/// A condition on the points that a setting of the command line is for.
+#[derive(Clone, Debug)]
+pub enum Only {
+    /// An axis has one of these values, by position.
+    Axis(usize, Vec<usize>),
+    /// A parameter of the stage has one of these values.
+    Param(String, Vec<String>),
 }
 
 /// A pipeline as meant.
@@ -49,8 +59,8 @@ pub struct Pipeline {
     pub stages: Vec<StageUse>,
     /// The sweep.
     pub sweep: Sweep,
-    /// Settings from the command line.
-    pub forced: Vec<Setting>,
+    /// Settings from the command line, and the points that each is for.
+    pub forced: Vec<(Setting, Vec<Only>)>,
     /// Tables.
     pub tables: Vec<TableEntry>,
     /// The texts behind it, for messages.
@@ -102,8 +112,10 @@ impl Pipeline {
         let stages = wire(&file.stages, registry, &mut problems);
         let sweep = Sweep::expand(file.sweep, &forced, &mut problems);
         let of_axes = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
-        let settings: Vec<&Setting> =
-            of_axes.chain(sweep.when.iter().flat_map(|w| &w.settings)).chain(&forced).collect();
+        let settings: Vec<&Setting> = of_axes
+            .chain(sweep.when.iter().flat_map(|w| &w.settings))
+            .chain(forced.iter().map(|f| &f.setting))
+            .collect();
         let names = || file.stages.iter().map(|s| s.name.name.as_str());
         for setting in settings.iter().filter(|s| !names().any(|n| n == s.stage)) {
             let message = format!("the pipeline has no stage `{}`", setting.stage);
@@ -113,6 +125,9 @@ impl Pipeline {
         let written = file.stages.iter().flat_map(|s| &s.params).filter(|(k, _)| k.name == DATASET_PARAM);
         let named: Vec<_> = set.chain(written.map(|(_, n)| n.value())).collect();
         let named = named.iter().filter_map(serde_json::Value::as_str);
+        let forced =
+            forced.iter().map(|f| (f.setting.clone(), conditions(f, &sweep, &stages, registry, &mut problems)));
+        let forced = forced.collect();
         let datasets = datasets::resolve(&file.datasets, named, known, &mut sources, &mut problems);
         problems.finish(&sources)?;
         Ok(Self {
@@ -129,6 +144,43 @@ impl Pipeline {
             sources,
         })
     }
+}
+
+/// Finds what the conditions of a setting are about: axes, else parameters of the stage.
+fn conditions(
+    forced: &Forced,
+    sweep: &Sweep,
+    stages: &[StageUse],
+    registry: &Registry,
+    problems: &mut Problems,
+) -> Vec<Only> {
+    let mut all = Vec::new();
+    for (key, values) in &forced.only {
+        if sweep.axis(&key.name).is_some() {
+            let found = sweep.matches(std::slice::from_ref(&(key.clone(), values.clone())), problems);
+            all.extend(found.into_iter().map(|(axis, values)| Only::Axis(axis, values)));
+            continue;
+        }
+        let Some(used) = stages.iter().find(|s| s.name.name == forced.setting.stage) else { continue };
+        let params = params_of(used.def, registry);
+        if params.contains(&key.name) {
+            all.push(Only::Param(key.name.clone(), values.iter().map(file::label).collect()));
+            continue;
+        }
+        let axes = sweep.axes.iter().map(|a| a.name.as_str());
+        let known: Vec<&str> = axes.chain(params.iter().map(String::as_str)).collect();
+        let message = format!("`{}` is neither an axis nor a parameter of stage `{}`", key.name, used.name.name);
+        problems.add(&key.span, message, Some(nearest_help(&key.name, known.iter().copied())));
+    }
+    all
+}
+
+/// The names of a stage's parameters, those of every row that it could choose among them.
+fn params_of(def: &StageDef, registry: &Registry) -> BTreeSet<String> {
+    let own = def.own_schema(registry);
+    let schemas = std::iter::once(own.as_ref()).chain(def.variants(registry).into_iter().map(|row| row.schema()));
+    let properties = schemas.filter_map(|schema| schema.get("properties")?.as_object());
+    properties.flat_map(|of| of.keys().cloned()).collect()
 }
 
 /// Finds every stage's definition, checks its wiring, and sorts inputs first.

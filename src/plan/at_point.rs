@@ -44,17 +44,26 @@ impl<'b> Builder<'b> {
     }
 
     /// Settings that the sweep and the command line make on a stage at a point, the strongest last.
-    fn settings(&self, used: &'b StageUse, point: &[usize]) -> impl Iterator<Item = &'b Setting> + use<'b> {
+    fn settings(&self, used: &'b StageUse, point: &[usize]) -> impl DoubleEndedIterator<Item = &'b Setting> {
+        let mut all = self.of_file(used, point);
+        if !self.pipeline.forced.is_empty() {
+            let forced = self.forced(used, point, &all);
+            all.extend(forced);
+        }
+        all.into_iter()
+    }
+
+    /// Settings that the sweep makes on a stage at a point, the strongest last.
+    pub(super) fn of_file(&self, used: &'b StageUse, point: &[usize]) -> Vec<&'b Setting> {
         let sweep = &self.pipeline.sweep;
-        let point = point.to_vec();
-        let of_axes = sweep.axes.iter().zip(point.clone()).flat_map(|(axis, value)| &axis.values[value].settings);
-        let of_when = sweep.when.iter().filter(move |w| holds(&w.matches, &point)).flat_map(|w| &w.settings);
-        of_axes.chain(of_when).chain(&self.pipeline.forced).filter(|s| s.stage == used.name.name)
+        let of_axes = sweep.axes.iter().zip(point).flat_map(|(axis, value)| &axis.values[*value].settings);
+        let of_when = sweep.when.iter().filter(|w| holds(&w.matches, point)).flat_map(|w| &w.settings);
+        of_axes.chain(of_when).filter(|s| s.stage == used.name.name).collect()
     }
 
     /// The name of the data set that `load` reads at a point.
     pub(super) fn dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
-        let set = self.settings(used, point).filter(|s| s.param == DATASET_PARAM).last().map(|s| s.value.value());
+        let set = self.settings(used, point).rfind(|s| s.param == DATASET_PARAM).map(|s| s.value.value());
         let own = || used.params.iter().find(|(k, _)| k.name == DATASET_PARAM).map(|(_, n)| n.value());
         set.or_else(own)?.as_str().map(str::to_owned)
     }
@@ -73,7 +82,7 @@ impl<'b> Builder<'b> {
             None if name => key.clone(),
             None => node.span.clone(),
         };
-        if let Some(setting) = self.settings(used, point).filter(|s| s.param == param).last() {
+        if let Some(setting) = self.settings(used, point).rfind(|s| s.param == param) {
             return place(&setting.span, &setting.value);
         }
         let dataset = |p: &str| {

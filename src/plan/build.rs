@@ -15,12 +15,14 @@ use ppgnn_stages::contract::{Arity, Registry, StageDef};
 use serde_json::{Map, Value, json};
 
 use super::at_point::span_inside;
+use super::files::Contents;
+use super::forced::{self, Unset};
 use super::graph::{Absence, Edge, Node, NodeId, Output, Plan, key_inputs};
 use super::key::{ArtifactKey, KeyCrate, KeyInputs, KeyVariant};
 use super::name::NodeName;
 use super::{sharing, tables};
 use crate::pipeline::{
-    AbsentData, DATASET_PARAM, DATASET_STAGE, Pipeline, PipelineError, Problems, Setting, Span, StageUse,
+    AbsentData, DATASET_PARAM, DATASET_STAGE, Only, Pipeline, PipelineError, Problems, Setting, Span, StageUse,
 };
 
 /// Name of the record of what was published, stored next to it.
@@ -35,14 +37,26 @@ pub struct PlanContext<'a> {
     /// The same for stages that compute on a device.
     pub device_profile: String,
     /// Returns the content digest of a file outside the store.
-    pub digest: &'a dyn Fn(&Path) -> std::io::Result<String>,
+    pub digest: &'a dyn Fn(&Path, Contents) -> std::io::Result<String>,
 }
 
-/// Plans a pipeline.
+/// Plans a pipeline of which everything is asked for.
 ///
 /// # Errors
 /// Every problem with parameters, optional inputs, files and tables.
 pub fn build(pipeline: &Pipeline, around: &PlanContext) -> Result<Plan, PipelineError> {
+    build_for(pipeline, around, &|plan| (0..plan.nodes.len()).map(NodeId).collect())
+}
+
+/// Plans a pipeline of which some nodes are asked for: settings of the command line need not fit the others.
+///
+/// # Errors
+/// Every problem with parameters, optional inputs, files and tables.
+pub fn build_for(
+    pipeline: &Pipeline,
+    around: &PlanContext,
+    asked: &dyn Fn(&Plan) -> Vec<NodeId>,
+) -> Result<Plan, PipelineError> {
     let mut builder = Builder::new(pipeline, around);
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
     for point in &pipeline.sweep.points {
@@ -59,7 +73,7 @@ pub fn build(pipeline: &Pipeline, around: &PlanContext) -> Result<Plan, Pipeline
     for table in &pipeline.tables {
         tables::add(&mut builder, table, &of_points);
     }
-    let Builder { mut problems, nodes, outputs, absent, known_data, .. } = builder;
+    let Builder { mut problems, nodes, outputs, absent, known_data, unset, .. } = builder;
     if pipeline.absent == AbsentData::Fail || nothing_left {
         for (absence, span) in &absent {
             problems.add_data(span, absence.what(), Some(absence.remedy()));
@@ -76,7 +90,8 @@ pub fn build(pipeline: &Pipeline, around: &PlanContext) -> Result<Plan, Pipeline
         known_data,
         unshared,
     };
-    sharing::share(&mut plan);
+    let moved = sharing::share(&mut plan);
+    forced::check(&plan, pipeline, &unset, &|id| moved.get(id.0).copied().unwrap_or(id), asked)?;
     Ok(plan)
 }
 
@@ -105,6 +120,8 @@ pub(super) struct Builder<'b> {
     /// Missing data, and where it is used.
     pub(super) absent: Vec<(Absence, Span)>,
     known_data: Vec<(NodeId, String)>,
+    /// Nodes that settings of the command line were left out of.
+    pub(super) unset: Vec<Unset>,
     /// For every stage its parameters as written, data sets not yet looked up.
     pub(super) base: Vec<Map<String, Value>>,
     /// For every stage the axes that can reach it, its own or through its inputs.
@@ -132,6 +149,7 @@ impl<'b> Builder<'b> {
             used_datasets: HashSet::new(),
             absent: Vec::new(),
             known_data: Vec::new(),
+            unset: Vec::new(),
             base,
             axes: reaching_axes(pipeline),
             made: vec![HashMap::new(); pipeline.stages.len()],
@@ -183,6 +201,7 @@ impl<'b> Builder<'b> {
         })?;
         let mut published_as = name.file_name();
         let (node, is_new) = self.add(name, used.def, checked, params, inputs);
+        self.note_unset(used, point, node);
         if is_new {
             let axes = self.axes[stage].iter().map(|a| (&pipeline.sweep.axes[*a], point[*a]));
             let applies = axes.filter(|(axis, value)| axis.tag(*value).is_some());
@@ -279,8 +298,13 @@ impl<'b> Builder<'b> {
     ) -> Option<Checked> {
         match def.check(self.around.registry, written) {
             Ok(mut checked) => {
-                checked.rebase(|name, path| self.pipeline.sources.folder(&span_of(self, name, false)).join(path));
-                Some(checked)
+                let moved =
+                    checked.rebase(|name, path| self.pipeline.sources.folder(&span_of(self, name, false)).join(path));
+                let Err((name, path)) = moved else { return Some(checked) };
+                let message = format!("cannot use `{}`: its path is not UTF-8", path.display());
+                let help = "rename the folder, or move the file to one whose name is text";
+                self.problems.add_data(&span_of(self, &name, false), message, Some(help.into()));
+                None
             }
             Err(found) => {
                 for problem in found {
@@ -325,7 +349,10 @@ impl<'b> Builder<'b> {
     ) -> Result<Map<String, Value>, NoNode> {
         let around = self.around;
         let mut params = checked.all().clone();
-        let digests = checked.map_files(|name, path| match (around.digest)(path) {
+        let digest = |name: &str, path: &Path| {
+            (around.digest)(path, if checked.is_text(name) { Contents::Text } else { Contents::Data })
+        };
+        let digests = checked.map_files(|name, path| match digest(name, path) {
             Ok(digest) => Ok(json!({ "blake3": digest })),
             Err(error) => Err(unread(self, name, path, &error)),
         });
@@ -365,6 +392,9 @@ fn reaching_axes(pipeline: &Pipeline) -> Vec<Vec<usize>> {
             .collect();
         for when in pipeline.sweep.when.iter().filter(|w| sets(&w.settings)) {
             axes.extend(when.matches.iter().map(|(axis, _)| *axis));
+        }
+        for (_, only) in pipeline.forced.iter().filter(|(setting, _)| sets(std::slice::from_ref(setting))) {
+            axes.extend(only.iter().filter_map(|o| if let Only::Axis(axis, _) = o { Some(*axis) } else { None }));
         }
         axes.extend(used.inputs.iter().flat_map(|(_, from)| from).flat_map(|f| all[*f].clone()));
         axes.sort_unstable();

@@ -1,10 +1,10 @@
 //! The plan: every node of a run with its key, inputs before the nodes that need them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use ppgnn_stages::contract::StageDef;
 use ppgnn_stages::contract::params::Checked;
+use ppgnn_stages::contract::{Arity, Lost, Registry, StageDef};
 
 use crate::pipeline::DeviceRequest;
 
@@ -48,10 +48,37 @@ pub struct Node {
 }
 
 impl Node {
+    /// Returns whether a slot takes any number of inputs.
+    pub fn takes_many(&self, slot: &str) -> bool {
+        self.stage.inputs.iter().any(|s| s.name == slot && s.arity == Arity::Many)
+    }
+
     /// Returns the node that this one is a slice of, if it is one.
     pub fn slice_of(&self) -> Option<NodeId> {
         let slot = self.stage.shared?.slot;
         self.inputs.iter().find(|edge| edge.slot == slot).map(|edge| edge.node)
+    }
+}
+
+impl Node {
+    /// Returns the node that is left of this one without inputs that are lost, if its stage can do without them.
+    fn without(&self, registry: &Registry, lost: &BTreeMap<NodeId, String>, nodes: &[Self]) -> Option<Self> {
+        let slot = self.stage.inputs.first().filter(|slot| slot.arity == Arity::Many)?.name;
+        let (gone, there): (Vec<_>, Vec<_>) =
+            self.inputs.iter().enumerate().partition(|(_, edge)| lost.contains_key(&edge.node));
+        if gone.is_empty() || gone.iter().any(|(_, edge)| edge.slot != slot) {
+            return None;
+        }
+        let gone =
+            gone.iter().filter_map(|(place, edge)| Some(Lost { place: *place, why: lost.get(&edge.node)?.clone() }));
+        let params = self.stage.without(registry, &self.params, &gone.collect::<Vec<_>>())?;
+        let inputs: Vec<Edge> = there.into_iter().map(|(_, edge)| *edge).collect();
+        let mut in_key = params.all().clone();
+        // Files count by their digests, which stay.
+        let files = params.files().filter_map(|(name, _)| self.ingredients.params.get_key_value(name));
+        in_key.extend(files.map(|(name, digest)| (name.clone(), digest.clone())));
+        let ingredients = KeyInputs { params: in_key, inputs: key_inputs(&inputs, nodes), ..self.ingredients.clone() };
+        Some(Self { key: ingredients.key(), params, inputs, ingredients, ..self.clone() })
     }
 }
 
@@ -138,6 +165,23 @@ impl Plan {
     /// Returns a node.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0]
+    }
+
+    /// Returns a plan that does without nodes that failed: by their keys, and why. What needs one of them is lost as well,
+    /// unless its stage can do without; then it is another result, with a key of its own. Nodes stay where they are.
+    #[must_use]
+    pub fn without(&self, registry: &Registry, failed: &BTreeMap<ArtifactKey, String>) -> Self {
+        let mut plan = self.clone();
+        let mut lost: BTreeMap<NodeId, String> = BTreeMap::new();
+        for (id, node) in self.iter() {
+            let why = node.inputs.iter().find_map(|edge| lost.get(&edge.node)).or_else(|| failed.get(&node.key));
+            let Some(why) = why.cloned() else { continue };
+            match node.without(registry, &lost, &self.nodes) {
+                Some(rest) => plan.nodes[id.0] = rest,
+                None => drop(lost.insert(id, why)),
+            }
+        }
+        plan
     }
 
     /// Iterates over the nodes with their ids, inputs first.

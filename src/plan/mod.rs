@@ -4,6 +4,7 @@ mod at_point;
 mod build;
 mod canon;
 mod files;
+mod forced;
 mod graph;
 mod key;
 mod name;
@@ -12,8 +13,8 @@ mod tables;
 #[cfg(test)]
 mod testing;
 
-pub use build::{PlanContext, build};
-pub use files::FileDigests;
+pub use build::{PlanContext, build, build_for};
+pub use files::{Contents, FileDigests};
 pub use graph::{Absence, Edge, Node, NodeId, Output, Plan};
 pub use key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};
 pub use name::{NodeName, file_name};

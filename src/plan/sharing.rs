@@ -10,11 +10,12 @@ use std::collections::HashMap;
 use super::graph::{Edge, Node, NodeId, Plan, key_inputs};
 use super::key::ArtifactKey;
 
-/// Turns nodes into slices of larger ones, and gives new keys to them and to everything downstream.
-pub(super) fn share(plan: &mut Plan) {
+/// Turns nodes into slices of larger ones, and gives new keys to them and to everything downstream. Returns where every node
+/// has moved to; nothing if all stay.
+pub(super) fn share(plan: &mut Plan) -> Vec<NodeId> {
     let slices = slices(&plan.nodes);
     if slices.is_empty() {
-        return;
+        return Vec::new();
     }
     let moved = new_places(plan.nodes.len(), &slices);
     for (id, from) in slices {
@@ -33,6 +34,7 @@ pub(super) fn share(plan: &mut Plan) {
     }
     plan.outputs.iter_mut().for_each(|output| output.node = moved[output.node.0]);
     plan.known_data.iter_mut().for_each(|(node, _)| *node = moved[node.0]);
+    moved
 }
 
 /// Finds the nodes that are slices, and for each the edge from the largest one of its kind.

@@ -13,16 +13,25 @@ use super::graph::{Edge, NodeId};
 use super::name::NodeName;
 use crate::pipeline::{Axis, Key, Span, TABLE_STAGE, TableEntry, holds};
 
+/// The parameter that says which random numbers are drawn, in every stage that draws some.
+const SEED: &str = "seed";
+/// What runs must share if their scores are to be compared.
+const DATA: [&str; 2] = ["graph", "splits"];
+
 /// A row and a column.
 type Place = (Vec<usize>, Vec<usize>);
 /// For each cell its candidates, and for each candidate the nodes that are pooled.
 type Cells = BTreeMap<Place, BTreeMap<Vec<usize>, Vec<NodeId>>>;
+
+/// For each cell the runs without data: the candidate, and an index into what is absent.
+type Lacking = BTreeMap<Place, Vec<(Vec<usize>, usize)>>;
 
 /// The stage that a table shows, and where each axis that reaches it goes.
 struct Layout {
     from: usize,
     rows: Vec<usize>,
     columns: Vec<usize>,
+    pool: Vec<usize>,
     /// The axes that are neither of these nor pooled: what candidates of one cell differ in.
     left: Vec<usize>,
 }
@@ -30,6 +39,10 @@ struct Layout {
 /// The contents of a table.
 struct Content {
     cells: Cells,
+    /// The axes that candidates of one cell differ in.
+    mixed: Vec<usize>,
+    /// For each of these cells the runs that it lacks: the candidate, and why.
+    missing: BTreeMap<Place, Vec<(Vec<usize>, String)>>,
     /// For each cell that cannot be computed, why not.
     absent: BTreeMap<Place, String>,
 }
@@ -67,14 +80,14 @@ fn layout(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<Layou
         return None;
     }
     let left = builder.axes[from].iter().copied().filter(|a| !placed.contains(a)).collect();
-    Some(Layout { from, rows, columns, left })
+    Some(Layout { from, rows, columns, pool, left })
 }
 
 /// Finds the runs of every cell.
 fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points: &[Vec<Planned>]) -> Option<Content> {
     let sweep = &builder.pipeline.sweep;
     let filter = sweep.matches(&table.filter, &mut builder.problems);
-    let (mut cells, mut absent) = (Cells::new(), BTreeMap::new());
+    let (mut cells, mut lacking) = (Cells::new(), Lacking::new());
     let mut incomplete = false;
     for (point, planned) in sweep.points.iter().zip(of_points).filter(|(p, _)| holds(&filter, p)) {
         let at = |axes: &[usize]| axes.iter().map(|a| point[*a]).collect::<Vec<usize>>();
@@ -86,16 +99,14 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
                     pooled.push(node);
                 }
             }
-            Err(NoNode::DataAbsent(at)) => {
-                absent.insert(place, at);
-            }
+            Err(NoNode::DataAbsent(why)) => lacking.entry(place).or_default().push((at(&layout.left), why)),
             Err(NoNode::Reported) => incomplete = true,
         }
     }
     if incomplete {
         return None;
     }
-    if cells.is_empty() && absent.is_empty() {
+    if cells.is_empty() && lacking.is_empty() {
         let message = format!("no point of the sweep is in table `{}`", table.name.name);
         return builder.problems.refuse(&table.name.span, message, None);
     }
@@ -105,14 +116,29 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
         candidates.retain(|_, nodes| seen.insert(nodes.clone()));
     }
     let picks = table.params.iter().any(|(k, n)| k.name == "pick" && !n.is_null());
-    if !picks && cells.values().any(|c| c.len() > 1) {
-        report_mixed(builder, &layout.left, &cells, table);
+    let mixed = mixed(layout, &cells, &lacking);
+    if picks && refuse_unpickable(builder, &mixed, table) {
         return None;
     }
-    // A cell with some of its runs is computed from those; a missing candidate cannot be picked.
-    absent.retain(|place, _| !cells.contains_key(place));
-    let absent = absent.into_iter().map(|(place, at)| (place, builder.absent[at].0.in_short())).collect();
-    Some(Content { cells, absent })
+    if !picks && cells.values().any(|c| c.len() > 1) {
+        report_mixed(builder, &mixed, table);
+        return None;
+    }
+    let (mut missing, mut absent) = (BTreeMap::new(), BTreeMap::new());
+    for (place, runs) in lacking {
+        let why = |at: usize| builder.absent[at].0.in_short();
+        let Some(candidates) = cells.get_mut(&place) else {
+            absent.extend(runs.first().map(|(_, at)| (place, why(*at))));
+            continue;
+        };
+        if picks {
+            for (candidate, _) in &runs {
+                candidates.entry(candidate.clone()).or_default();
+            }
+        }
+        missing.insert(place, runs.into_iter().map(|(candidate, at)| (candidate, why(at))).collect());
+    }
+    Some(Content { cells, mixed, missing, absent })
 }
 
 /// Where a parameter of a table is written.
@@ -161,20 +187,63 @@ fn all_reach(builder: &mut Builder, from: usize, placed: &[usize], table: &Table
     fine
 }
 
+/// The axes that candidates of one cell differ in.
+fn mixed(layout: &Layout, cells: &Cells, lacking: &Lacking) -> Vec<usize> {
+    let mut seen: BTreeMap<&Place, BTreeSet<&Vec<usize>>> = BTreeMap::new();
+    for (place, candidates) in cells {
+        seen.entry(place).or_default().extend(candidates.keys());
+    }
+    for (place, runs) in lacking {
+        seen.entry(place).or_default().extend(runs.iter().map(|(candidate, _)| candidate));
+    }
+    let varies = |at: &usize| seen.values().any(|of| of.iter().map(|c| c[*at]).collect::<HashSet<_>>().len() > 1);
+    (0..layout.left.len()).filter(varies).map(|at| layout.left[at]).collect()
+}
+
 /// Names the axes that put several runs into one cell.
-fn report_mixed(builder: &mut Builder, left: &[usize], cells: &Cells, table: &TableEntry) {
+fn report_mixed(builder: &mut Builder, mixed: &[usize], table: &TableEntry) {
     let axes = &builder.pipeline.sweep.axes;
-    let values = |candidates: &BTreeMap<Vec<usize>, _>, place: usize| {
-        candidates.keys().map(|k| k[place]).collect::<HashSet<_>>().len()
-    };
-    let varies = |place: &usize| cells.values().any(|candidates| values(candidates, *place) > 1);
-    let names = list((0..left.len()).filter(varies).map(|p| axes[left[p]].name.as_str()));
+    let names = list(mixed.iter().map(|a| axes[*a].name.as_str()));
     let message = format!(
         "table `{}` would put several runs into one cell: {names} is neither a row nor a column",
         table.name.name
     );
     let help = "add it to `rows` or `columns`, fix it under `where`, average over it with `pool`, or let `pick: val-accuracy` choose";
     builder.problems.add(&table.name.span, message, Some(help.into()));
+}
+
+/// Reports axes that nothing may be picked from, and returns whether there are any. The best of several seeds is luck, and
+/// scores on other graphs or splits do not compare.
+fn refuse_unpickable(builder: &mut Builder, mixed: &[usize], table: &TableEntry) -> bool {
+    let stages = &builder.pipeline.stages;
+    let of_data = |stage: &str| {
+        let used = stages.iter().find(|used| used.name.name == stage);
+        used.is_some_and(|used| DATA.contains(&used.def.output.0))
+    };
+    let mut refused = Vec::new();
+    for axis in mixed.iter().map(|a| &builder.pipeline.sweep.axes[*a]) {
+        let settings = || axis.values.iter().flat_map(|value| &value.settings);
+        let what = if settings().all(|s| s.param == SEED) && settings().next().is_some() {
+            "the best of several seeds"
+        } else if settings().any(|s| of_data(&s.stage)) {
+            "the best of several data sets or splits"
+        } else {
+            continue;
+        };
+        refused.push((axis.name.clone(), what));
+    }
+    for (axis, what) in &refused {
+        let message = format!(
+            "table `{}` would show {what}: `{axis}` is neither a row nor a column, nor pooled",
+            table.name.name
+        );
+        let help = format!(
+            "average over it with `pool: {axis}`, add it to `rows` or `columns`, or fix it under `where`; `pick` chooses \
+             configurations"
+        );
+        builder.problems.add(&table.name.span, message, Some(help));
+    }
+    !refused.is_empty()
 }
 
 /// Writes the parameters of `tabulate`, and the nodes they refer to by position.
@@ -188,7 +257,7 @@ fn params(axes: &[Axis], table: &TableEntry, layout: &Layout, content: &Content)
     let columns: Vec<_> = places().map(|(_, column)| column).collect::<BTreeSet<_>>().into_iter().collect();
     let position =
         |(row, column): &Place| (rows.binary_search(&row).unwrap_or(0), columns.binary_search(&column).unwrap_or(0));
-    let (cells, inputs) = cell_params(axes, &layout.left, &content.cells, position);
+    let (cells, inputs) = cell_params(axes, &layout.left, content, position);
     let absent = content.absent.iter().map(|(place, why)| {
         let (row, column) = position(place);
         json!({"row": row, "column": column, "why": why})
@@ -197,6 +266,13 @@ fn params(axes: &[Axis], table: &TableEntry, layout: &Layout, content: &Content)
     params.entry("title").or_insert_with(|| table.name.name.clone().into());
     params.insert("rows".into(), rows.iter().map(|r| labels(&layout.rows, r)).collect());
     params.insert("columns".into(), columns.iter().map(|c| labels(&layout.columns, c)).collect());
+    let names = |of: &[usize]| of.iter().map(|a| axes[*a].name.as_str()).collect::<Vec<_>>();
+    let chosen = content.cells.values().any(|candidates| candidates.len() > 1);
+    for (param, of) in [("pooled", &layout.pool), ("picked-from", &content.mixed)] {
+        if !of.is_empty() && (chosen || param == "pooled") {
+            params.insert(param.into(), names(of).into());
+        }
+    }
     params.insert("row-title".into(), title(&layout.rows).into());
     params.insert("column-title".into(), title(&layout.columns).into());
     params.insert("cells".into(), cells.into());
@@ -208,7 +284,7 @@ fn params(axes: &[Axis], table: &TableEntry, layout: &Layout, content: &Content)
 fn cell_params(
     axes: &[Axis],
     left: &[usize],
-    cells: &Cells,
+    content: &Content,
     position: impl Fn(&Place) -> (usize, usize),
 ) -> (Vec<Value>, Vec<NodeId>) {
     let mut inputs: Vec<NodeId> = Vec::new();
@@ -224,13 +300,18 @@ fn cell_params(
         words.map(|(axis, value)| format!("{axis}={}", value.label)).collect::<Vec<_>>().join(", ")
     };
     let mut written = Vec::new();
-    for (place, candidates) in cells {
+    for (place, candidates) in &content.cells {
         let several = candidates.len() > 1;
         let labels: Vec<String> = candidates.keys().filter(|_| several).map(label).collect();
         let numbers: Vec<Vec<usize>> =
             candidates.values().map(|nodes| nodes.iter().map(&mut number).collect()).collect();
-        let (row, column) = position(place);
-        written.push(json!({"row": row, "column": column, "candidates": numbers, "labels": labels}));
+        let missing = content.missing.get(place).into_iter().flatten().map(|(candidate, why)| {
+            let at = candidates.keys().position(|there| there == candidate).unwrap_or(0);
+            json!({"candidate": at, "why": why})
+        });
+        let (missing, (row, column)) = (missing.collect::<Vec<_>>(), position(place));
+        written
+            .push(json!({"row": row, "column": column, "candidates": numbers, "labels": labels, "missing": missing}));
     }
     (written, inputs)
 }

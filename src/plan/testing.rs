@@ -67,13 +67,17 @@ static STAGES: &[StageDef] =
 /// `load` and `train`.
 pub(super) const CHAIN: &str = "stages: {load: {}, train: {inputs: {graph: load}}}";
 
+/// The toy stages. Tables show scores, of which there are the built-in ones.
+pub(super) fn registry() -> Registry {
+    Registry::of_stages(STAGES).with_rows(ppgnn_stages::kinds::SCORES)
+}
+
 /// Plans a pipeline of the toy stages. A file's digest is its path, and a path with `missing` in it has no file.
 pub(super) fn plan_with(text: &str, known: &dyn KnownDatasets) -> Result<Plan, PipelineError> {
     let text = format!("ppgnn: 1\nname: toy\n{text}\n");
-    // Tables show scores, of which there are the built-in ones.
-    let registry = Registry::of_stages(STAGES).with_rows(ppgnn_stages::kinds::SCORES);
+    let registry = registry();
     let pipeline = Pipeline::of_text("toy.yaml", &text, &registry, known)?;
-    let digest = |path: &Path| match path.display().to_string() {
+    let digest = |path: &Path, _| match path.display().to_string() {
         path if path.contains("missing") => Err(io::ErrorKind::NotFound.into()),
         path => Ok(path),
     };

@@ -26,6 +26,8 @@ use crate::run::{Event, EventSink};
 use super::lines::{columns, explanation, node_columns, summary};
 use super::units::duration_text;
 
+/// A run of fewer seconds does not say beforehand how long it will take.
+const WORTH_TELLING: f64 = 10.0;
 const SAY_EVERY: Duration = Duration::from_secs(5);
 const BAR: &str = "     Running [{elapsed:>7} ] {prefix}  {bar:8} {pos}/{len} {wide_msg}";
 
@@ -65,6 +67,8 @@ struct Inner {
     cached: BTreeMap<String, Cached>,
     /// Skipped nodes not shown yet, by the node that failed.
     skipped: BTreeMap<NodeName, usize>,
+    /// How long the rest will take, in words.
+    left: Option<String>,
 }
 
 struct Running {
@@ -85,6 +89,7 @@ struct Cached {
 #[derive(Clone, Copy)]
 struct Word(&'static str, &'static str);
 
+const EXPECTED: Word = Word("Expected", "36");
 const CACHED: Word = Word("Cached", "36");
 const RAN: Word = Word("Ran", "32");
 const RUNNING: Word = Word("Running", "36");
@@ -105,7 +110,8 @@ impl Terminal {
     /// Shows a run on `writer`; progress bars, if the style has them, still go to stderr.
     pub fn new(writer: Box<dyn Write + Send>, style: Style) -> Self {
         let target = if style.bars { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
-        let inner = Inner { writer, running: HashMap::new(), cached: BTreeMap::new(), skipped: BTreeMap::new() };
+        let (running, cached, skipped) = Default::default();
+        let inner = Inner { writer, running, cached, skipped, left: None };
         Self { style, bars: MultiProgress::with_draw_target(target), inner: Mutex::new(inner) }
     }
 
@@ -164,7 +170,8 @@ impl Terminal {
         } else if running.said.elapsed() >= SAY_EVERY {
             running.said = Instant::now();
             let seconds = running.begun.elapsed().as_secs_f64();
-            let note = format!("{}/{} {}", progress.done, progress.total, progress.note);
+            let left = inner.left.as_ref().map(|left| format!("; all done in {left}")).unwrap_or_default();
+            let note = format!("{}/{} {}{left}", progress.done, progress.total, progress.note);
             return self.line(RUNNING, Some(seconds), node, key, note.trim_end());
         }
         String::new()
@@ -180,7 +187,22 @@ impl Terminal {
     /// Takes an event, and returns the lines to show now.
     fn lines(&self, inner: &mut Inner, event: &Event) -> String {
         match event {
-            Event::RunStarted { .. } => String::new(),
+            Event::RunStarted { misses, expected_seconds, least_seconds, most_seconds, guess, .. } => {
+                let [expected, least, most] =
+                    [expected_seconds, least_seconds, most_seconds].map(|s| duration_text(*s));
+                let mark = if *guess { ", a guess" } else { "" };
+                let text = format!("{misses} nodes to compute, about {expected} ({least} to {most}{mark})");
+                if *expected_seconds < WORTH_TELLING {
+                    String::new()
+                } else {
+                    format!("{} {text}\n", self.word(EXPECTED))
+                }
+            }
+            Event::TimeLeft { seconds, least, most, .. } => {
+                let [seconds, least, most] = [seconds, least, most].map(|s| duration_text(*s));
+                inner.left = Some(format!("about {seconds} ({least} to {most})"));
+                String::new()
+            }
             Event::NodeCached { node, key, saved_seconds } if self.style.verbose => {
                 self.line(CACHED, None, node, *key, &format!("saved {}", duration_text(*saved_seconds)))
             }

@@ -66,6 +66,8 @@ mod tests {
                 seconds: 0.0,
                 threads: 1,
                 measured: Default::default(),
+                cost: None,
+                remarks: Vec::new(),
             };
             store.begin(&claim).unwrap().commit(made).unwrap();
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ppgnn_stages::contract::Progress;
 use ppgnn_stages::contract::device::Device;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::plan::{ArtifactKey, Node, NodeName};
 
@@ -26,6 +26,27 @@ pub enum Event {
         targets: usize,
         /// Cores that may be busy at a time.
         cores: usize,
+        /// Nodes to be computed.
+        misses: usize,
+        /// How long the run is expected to take.
+        expected_seconds: f64,
+        /// The same, if all goes well.
+        least_seconds: f64,
+        /// The same, if not.
+        most_seconds: f64,
+        /// Whether nothing like it ran on this machine before.
+        guess: bool,
+    },
+    /// How long the rest of the run is expected to take. Told about once a second.
+    TimeLeft {
+        /// Seconds.
+        seconds: f64,
+        /// The same, if all goes well.
+        least: f64,
+        /// The same, if not.
+        most: f64,
+        /// Share of the work that is done.
+        share: f64,
     },
     /// A needed node is in the store.
     NodeCached {
@@ -114,6 +135,7 @@ pub enum Event {
         /// What is wrong with it.
         what: String,
         /// Where it is now, if it could be moved.
+        #[serde(serialize_with = "shown")]
         moved_to: Option<PathBuf>,
     },
     /// The run was asked to stop.
@@ -126,6 +148,11 @@ pub enum Event {
         /// What happened.
         report: RunReport,
     },
+}
+
+/// Writes a path as people see it: JSON has no words for one that is not UTF-8.
+fn shown<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.display().to_string()).serialize(serializer)
 }
 
 /// Why a node failed.

@@ -1,17 +1,22 @@
 //! Walks a plan with a fixed number of cores: from the targets back to what is in the store, then forward again.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
+use crate::forecast::{Allowed, Fault, Forecast, allowed};
 use crate::plan::{NodeId, Plan};
 use crate::store::{Store, StoreError};
 
+use super::demand::{NodeState, demand};
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::{Schedule, Start, State};
+use super::simulate::{self, Resources, simulate};
 use super::summary::{FailedNode, RunReport};
+use super::time_left::TimeLeft;
 use super::work::{Outcome, Work, no_threads, panic_failure};
 
 /// How often to check for a stop request and for nodes that other processes are computing.
@@ -26,6 +31,8 @@ pub struct RunOptions<'a> {
     pub cores: usize,
     /// GPUs for nodes that compute on a device, each for one node at a time; none means the CPU.
     pub gpus: Vec<usize>,
+    /// Bytes of memory that nodes may take together; what the machine allows if it is not said.
+    pub memory: Option<u64>,
     /// Whether the first failure ends the run.
     pub fail_fast: bool,
     /// Nodes to compute even if they are in the store.
@@ -67,18 +74,41 @@ pub fn execute(
         return Err(RunError::NoSuchNode { index: id.0 });
     }
     let _in_use = store.hold()?;
+    let states = demand(plan, store, &options.targets, &options.force);
+    let misses: Vec<bool> = states.iter().map(|state| *state == NodeState::Miss).collect();
+    let allowed = options.memory.map(Allowed::of).or_else(allowed);
+    let forecast = Forecast::new(plan, store, &misses, options.cores.max(1), allowed);
+    let memory = allowed.map(|allowed| allowed.now);
+    let resources = Resources { cores: options.cores.max(1), gpus: options.gpus.clone(), memory };
+    let price = simulate(plan, &options.targets, &options.force, &states, &forecast, &resources);
     sink.event(&Event::RunStarted {
         pipeline: plan.pipeline.clone(),
         profile: plan.profile.clone(),
         nodes: plan.nodes.len(),
         targets: options.targets.len(),
         cores: options.cores.max(1),
+        misses: misses.iter().filter(|miss| **miss).count(),
+        expected_seconds: price.wall.expected,
+        least_seconds: price.wall.low,
+        most_seconds: price.wall.high,
+        guess: price.guess,
     });
+    let mut schedule = Schedule::new(plan, &options.targets, &options.force, options.cores, &options.gpus)
+        .with_memory(simulate::room(memory));
+    for (id, expected) in forecast.iter() {
+        schedule.needs(id, &expected.need);
+        if expected.fault.is_some() {
+            schedule.doom(id);
+        }
+    }
     let work = Work { plan, store, sink, stop: AtomicBool::new(false), damaged: AtomicUsize::new(0) };
     let mut run = Run {
         work: &work,
         options,
-        schedule: Schedule::new(plan, &options.targets, &options.force, options.cores, &options.gpus),
+        schedule,
+        forecast,
+        running: BTreeMap::new(),
+        left: TimeLeft::new(begun),
         saved: vec![0.0; plan.nodes.len()],
         waited: vec![false; plan.nodes.len()],
         failures: Vec::new(),
@@ -102,6 +132,10 @@ struct Run<'r> {
     work: &'r Work<'r>,
     options: &'r RunOptions<'r>,
     schedule: Schedule<'r>,
+    forecast: Forecast<'r>,
+    /// What is being computed, and since when.
+    running: BTreeMap<NodeId, (Start, Instant)>,
+    left: TimeLeft,
     saved: Vec<f64>,
     /// Nodes reported as being computed by another process.
     waited: Vec<bool>,
@@ -119,8 +153,18 @@ impl<'r> Run<'r> {
         let (sender, receiver) = channel();
         loop {
             self.look_at_cancel();
-            while let Some(start) = self.schedule.next_start() {
-                self.spawn(scope, start, &sender);
+            loop {
+                while let Some(start) = self.schedule.next_start() {
+                    if let Start::Compute { id, .. } = start {
+                        self.running.insert(id, (start, Instant::now()));
+                    }
+                    self.spawn(scope, start, &sender);
+                }
+                let doomed = self.schedule.take_doomed();
+                if doomed.is_empty() {
+                    break;
+                }
+                doomed.into_iter().for_each(|id| self.fail_unstarted(id));
             }
             self.tell_skipped();
             if self.schedule.is_over() {
@@ -129,6 +173,7 @@ impl<'r> Run<'r> {
             let first = receiver.recv_timeout(TICK);
             first.into_iter().chain(receiver.try_iter()).for_each(|ended| self.take(ended));
             self.ask_others();
+            self.tell_time_left();
         }
     }
 
@@ -159,14 +204,20 @@ impl<'r> Run<'r> {
     fn take(&mut self, ended: Ended) {
         self.schedule.ended(ended.start);
         let (Start::Check(id) | Start::Compute { id, .. }) = ended.start;
+        self.running.remove(&id);
         let (node, key) = label(self.work.plan.node(id));
         match ended.outcome {
             Outcome::Cached { saved_seconds } => {
                 self.saved[id.0] = saved_seconds;
                 self.schedule.present(id, State::Cached);
+                self.learn_sizes(id);
                 self.tell(&Event::NodeCached { node, key, saved_seconds });
             }
-            Outcome::Missing => self.schedule.missing(id),
+            Outcome::Missing => {
+                self.forecast.add(id);
+                self.expect(id);
+                self.schedule.missing(id);
+            }
             Outcome::Busy => {
                 self.schedule.busy(id, Instant::now());
                 if !std::mem::replace(&mut self.waited[id.0], true) {
@@ -180,6 +231,10 @@ impl<'r> Run<'r> {
             }
             Outcome::Finished { seconds, bytes, bytes_same } => {
                 self.schedule.present(id, State::Done);
+                self.learn_sizes(id);
+                let Start::Compute { place, .. } = ended.start else { return };
+                let expected = self.forecast.expected(id).map_or(0.0, |e| e.seconds(place.threads));
+                self.left.done(expected, seconds);
                 self.tell(&Event::NodeFinished { node, key, seconds, bytes, bytes_same });
             }
             Outcome::Cancelled => self.schedule.cancelled(id),
@@ -197,6 +252,48 @@ impl<'r> Run<'r> {
         }
         self.failures.push((id, failure));
         self.schedule.failed(id);
+    }
+
+    /// A node that must fail fails before anything is computed for it.
+    fn fail_unstarted(&mut self, id: NodeId) {
+        let fault = self.forecast.expected(id).and_then(|expected| expected.fault.clone());
+        let Fault { what, hint, data } =
+            fault.unwrap_or_else(|| Fault { what: "it cannot be computed".to_owned(), hint: None, data: false });
+        let kind = if data { FailureKind::Data } else { FailureKind::Stage };
+        self.fail(id, 0.0, NodeFailure { kind, errors: vec![what], hint });
+    }
+
+    /// Tells the schedule what a node needs, and whether it must fail.
+    fn expect(&mut self, id: NodeId) {
+        if let Some(expected) = self.forecast.expected(id) {
+            self.schedule.needs(id, &expected.need);
+            if expected.fault.is_some() {
+                self.schedule.doom(id);
+            }
+        }
+    }
+
+    /// A result is there: what was expected of the nodes that read it is known now.
+    fn learn_sizes(&mut self, id: NodeId) {
+        if self.forecast.expected(id).is_some() {
+            let dependants = self.schedule.dependants(id).to_vec();
+            for reader in self.forecast.made(id, &dependants) {
+                self.expect(reader);
+            }
+        }
+    }
+
+    /// Says how long the rest will take, not too often.
+    fn tell_time_left(&mut self) {
+        let now = Instant::now();
+        if !self.left.is_due(now) || !self.schedule.is_settled() {
+            return;
+        }
+        let running = self.running.values().map(|(start, since)| (*start, (now - *since).as_secs_f64())).collect();
+        let price = simulate::rest(self.schedule.clone(), running, &self.forecast);
+        let (left, share) = self.left.corrected(&price);
+        self.tell(&Event::TimeLeft { seconds: left.expected, least: left.low, most: left.high, share });
+        self.left.told(now);
     }
 
     fn look_at_cancel(&mut self) {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Cores come out of one budget. With GPUs, a node that computes on a device gets one GPU for itself and one core to feed
-//! it.
+//! it. Memory comes out of another: what does not fit beside what is running waits, or starts with fewer threads if that helps. A
+//! node alone always starts: what cannot fit at all is doomed, and fails without being started.
 //!
 //! A forced node skips `Checking`. A node that needs a failed one is `Skipped`.
 
@@ -18,10 +19,13 @@ use std::time::{Duration, Instant};
 
 use ppgnn_stages::contract::device::Device;
 
+use crate::forecast::Need;
 use crate::plan::{NodeId, Plan};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// How many ready nodes are asked whether there is room for them.
+const FARTHEST: usize = 256;
 /// How often a node may find an input damaged before it fails.
 const PATIENCE: u8 = 3;
 
@@ -63,19 +67,25 @@ pub(super) enum Start {
 pub(super) struct Place {
     pub(super) threads: usize,
     pub(super) device: Device,
+    /// Bytes of memory that it is expected to take.
+    pub(super) memory: u64,
 }
 
+#[derive(Clone)]
 struct Wait {
     next: Instant,
     pause: Duration,
 }
 
+#[derive(Clone)]
 pub(super) struct Schedule<'p> {
     plan: &'p Plan,
     dependants: Vec<Vec<NodeId>>,
     pub(super) states: Vec<State>,
     forced: Vec<bool>,
     losses: Vec<u8>,
+    /// Nodes to be looked up when the schedule begins.
+    requested: Vec<NodeId>,
     to_check: BTreeSet<NodeId>,
     ready: BTreeSet<NodeId>,
     ready_for_card: BTreeSet<NodeId>,
@@ -87,6 +97,14 @@ pub(super) struct Schedule<'p> {
     free: usize,
     with_gpus: bool,
     free_gpus: BTreeSet<usize>,
+    /// What every node needs; nothing of a node that is not here.
+    needs: Vec<Need>,
+    /// Bytes that running nodes may take together.
+    memory: u64,
+    in_use: u64,
+    /// Nodes that must fail.
+    doomed: BTreeSet<NodeId>,
+    newly_doomed: Vec<NodeId>,
     stopped: bool,
 }
 
@@ -102,6 +120,7 @@ impl<'p> Schedule<'p> {
             states: vec![State::Idle; plan.nodes.len()],
             forced: vec![false; plan.nodes.len()],
             losses: vec![0; plan.nodes.len()],
+            requested: Vec::new(),
             to_check: BTreeSet::new(),
             ready: BTreeSet::new(),
             ready_for_card: BTreeSet::new(),
@@ -112,15 +131,49 @@ impl<'p> Schedule<'p> {
             free: cores.max(1),
             with_gpus: !gpus.is_empty(),
             free_gpus: gpus.iter().copied().collect(),
+            needs: vec![Need::default(); plan.nodes.len()],
+            memory: u64::MAX,
+            in_use: 0,
+            doomed: BTreeSet::new(),
+            newly_doomed: Vec::new(),
             stopped: false,
         };
         for id in force {
             schedule.forced[id.0] = true;
         }
-        for id in targets.iter().chain(force) {
-            schedule.request(*id);
-        }
+        schedule.requested = targets.iter().chain(force).copied().collect();
         schedule
+    }
+
+    /// Sets the bytes that running nodes may take together.
+    pub(super) fn with_memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Says what a node needs.
+    pub(super) fn needs(&mut self, id: NodeId, need: &Need) {
+        self.needs[id.0] = need.clone();
+    }
+
+    /// Says that a node must fail if it has to be computed.
+    pub(super) fn doom(&mut self, id: NodeId) {
+        self.doomed.insert(id);
+        if matches!(self.states[id.0], State::Blocked | State::Ready) {
+            self.ready.remove(&id);
+            self.ready_for_card.remove(&id);
+            self.newly_doomed.push(id);
+        }
+    }
+
+    /// Takes the doomed nodes that have to be computed, since the last call. Each is to be reported as failed.
+    pub(super) fn take_doomed(&mut self) -> Vec<NodeId> {
+        std::mem::take(&mut self.newly_doomed)
+    }
+
+    /// Returns the nodes that read a node.
+    pub(super) fn dependants(&self, id: NodeId) -> &[NodeId] {
+        &self.dependants[id.0]
     }
 
     /// Returns what to start now, if anything, and counts its cores as busy.
@@ -128,6 +181,9 @@ impl<'p> Schedule<'p> {
     /// Nothing is computed while lookups are open: they are short, and what they find decides how the cores are
     /// shared out.
     pub(super) fn next_start(&mut self) -> Option<Start> {
+        for id in std::mem::take(&mut self.requested) {
+            self.request(id);
+        }
         if self.stopped || self.free == 0 {
             return None;
         }
@@ -140,19 +196,37 @@ impl<'p> Schedule<'p> {
             return None;
         }
         if let Some(gpu) = self.free_gpus.first().copied()
-            && let Some(id) = self.ready_for_card.pop_first()
+            && let Some((id, place)) = self.fitting(&self.ready_for_card, 1, Device::Cuda(gpu))
         {
             self.free_gpus.remove(&gpu);
-            return Some(self.compute(id, Place { threads: 1, device: Device::Cuda(gpu) }));
+            self.ready_for_card.remove(&id);
+            return Some(self.compute(id, place));
         }
         let threads = (self.free / self.ready.len().max(1)).max(1);
-        let id = self.ready.pop_first()?;
-        Some(self.compute(id, Place { threads, device: Device::Cpu }))
+        let (id, place) = self.fitting(&self.ready, threads, Device::Cpu)?;
+        self.ready.remove(&id);
+        Some(self.compute(id, place))
+    }
+
+    /// Finds the first ready node that has room beside what is running, with as many of the threads as there is room for.
+    fn fitting(&self, ready: &BTreeSet<NodeId>, threads: usize, device: Device) -> Option<(NodeId, Place)> {
+        let free = self.memory.saturating_sub(self.in_use);
+        for id in ready.iter().take(FARTHEST) {
+            let need = &self.needs[id.0];
+            let fits = (1..=threads).rev().find(|threads| need.bytes(*threads) <= free);
+            // Alone, it may try: what is known not to fit at all has failed before.
+            let threads = fits.or((self.computing == 0).then_some(1));
+            if let Some(threads) = threads {
+                return Some((*id, Place { threads, device, memory: need.bytes(threads) }));
+            }
+        }
+        None
     }
 
     fn compute(&mut self, id: NodeId, place: Place) -> Start {
         self.states[id.0] = State::Running;
         self.free -= place.threads;
+        self.in_use = self.in_use.saturating_add(place.memory);
         self.computing += 1;
         Start::Compute { id, place, forced: self.forced[id.0] }
     }
@@ -167,6 +241,7 @@ impl<'p> Schedule<'p> {
             Start::Compute { place, .. } => {
                 self.computing -= 1;
                 self.free += place.threads;
+                self.in_use = self.in_use.saturating_sub(place.memory);
                 if let Device::Cuda(gpu) = place.device {
                     self.free_gpus.insert(gpu);
                 }
@@ -182,9 +257,13 @@ impl<'p> Schedule<'p> {
         self.settle_dependants(id);
     }
 
-    /// The node must be computed.
+    /// The node must be computed. One that must fail asks for nothing.
     pub(super) fn missing(&mut self, id: NodeId) {
         self.states[id.0] = State::Blocked;
+        if self.doomed.contains(&id) {
+            self.newly_doomed.push(id);
+            return;
+        }
         for edge in &self.plan.node(id).inputs {
             self.request(edge.node);
         }
@@ -254,6 +333,11 @@ impl<'p> Schedule<'p> {
     /// Returns whether nothing runs and nothing is waited for. To be asked after [`Schedule::next_start`] gave `None`.
     pub(super) fn is_over(&self) -> bool {
         self.checks_running == 0 && self.computing == 0 && self.waiting.is_empty()
+    }
+
+    /// Returns whether no lookup is open, so that what is to be computed is known.
+    pub(super) fn is_settled(&self) -> bool {
+        self.checks_running == 0 && self.to_check.is_empty() && !self.stopped
     }
 
     /// Takes the nodes skipped since the last call, each with the node that failed.

@@ -11,7 +11,8 @@ use std::time::Instant;
 use ppgnn_stages::contract::{ArtifactError, InputDir, Job, Progress, ProgressSink, StageError};
 use serde_json::Value;
 
-use crate::plan::{FileDigests, Node, NodeId, Plan};
+use crate::forecast::cost;
+use crate::plan::{Contents, FileDigests, Node, NodeId, Plan};
 use crate::store::{ArtifactRef, Claim, Opened, Pending, Provenance, Store, StoreError, hint_for, stops_everything};
 
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
@@ -76,10 +77,10 @@ impl Work<'_> {
         }
         let pending = self.store.begin(&claim)?;
         let (name, key) = label(node);
-        let Place { threads, device } = place;
+        let Place { threads, device, .. } = place;
         self.sink.event(&Event::NodeStarted { node: name, key, threads, device });
         let begun = Instant::now();
-        let measured = self.run_stage(node, &inputs, place, &pending)?;
+        let Said { measured, remarks } = self.run_stage(node, &inputs, place, &pending)?;
         let seconds = begun.elapsed().as_secs_f64();
         if let Some(failure) = changed_file(node) {
             return Err(Outcome::Failed(failure));
@@ -89,7 +90,9 @@ impl Work<'_> {
             ingredients: node.ingredients.clone(),
             seconds,
             threads,
+            cost: Some(cost(self.plan, node, &inputs, pending.dir(), &measured)),
             measured,
+            remarks: remarked(node, remarks, &inputs),
         };
         let committed = pending.commit(made)?;
         let bytes = committed.entry.manifest.bytes();
@@ -118,7 +121,8 @@ impl Work<'_> {
             let input = self.plan.node(edge.node);
             match self.store.open_artifact(&input.key, input.stage.name)? {
                 Opened::Hit(entry) => {
-                    inputs.push(InputDir { slot: edge.slot, key: input.key.to_string(), dir: entry.dir });
+                    let (slot, key, remarks) = (edge.slot, input.key.to_string(), entry.manifest.remarks);
+                    inputs.push(InputDir { slot, key, dir: entry.dir, remarks });
                 }
                 other => {
                     self.take_note(input, other);
@@ -135,15 +139,15 @@ impl Work<'_> {
         &self,
         node: &Node,
         inputs: &[InputDir],
-        Place { threads, device }: Place,
+        Place { threads, device, .. }: Place,
         pending: &Pending,
-    ) -> Result<Measured, Outcome> {
+    ) -> Result<Said, Outcome> {
         let _span =
             tracing::info_span!("stage", node = %node.name, key = %node.key.short(), threads, %device).entered();
         // As much stack as a main thread has: numerical code may recurse.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
         let pool = pool.map_err(|e| Outcome::Failed(no_threads(&e)))?;
-        let progress = Forward { node, sink: self.sink, measured: Mutex::default() };
+        let progress = Forward { node, sink: self.sink, said: Mutex::default() };
         let job = Job {
             inputs,
             threads,
@@ -154,7 +158,7 @@ impl Work<'_> {
         };
         let run = || pool.install(|| node.stage.run(&node.params, &job, pending.dir()));
         match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(())) => Ok(progress.measured.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            Ok(Ok(())) => Ok(progress.said.into_inner().unwrap_or_else(PoisonError::into_inner)),
             Ok(Err(error)) => Err(self.judge(node, inputs, &error, pending)?),
             Err(payload) => Err(Outcome::Failed(panic_failure(node.stage.name, payload.as_ref()))),
         }
@@ -199,14 +203,41 @@ impl Work<'_> {
     }
 }
 
-/// Facts about a computation, by name.
-type Measured = BTreeMap<String, f64>;
+/// What a stage said while it computed, beside its result.
+#[derive(Default)]
+struct Said {
+    /// Facts about the computation, by name.
+    measured: BTreeMap<String, f64>,
+    /// What every result that stands on this one must say as well.
+    remarks: Vec<String>,
+}
 
-/// Passes progress on as events, and collects what is measured.
+/// Joins what a stage remarked with what was remarked on its inputs. A slice is made of part of its input only, so remarks on
+/// that are not about it.
+fn remarked(node: &Node, own: Vec<String>, inputs: &[InputDir]) -> Vec<String> {
+    let whole = node.stage.shared.map(|shared| shared.slot);
+    let inherited = inputs.iter().filter(|input| Some(input.slot) != whole).flat_map(|input| input.remarks.clone());
+    let own = own.into_iter().map(|remark| format!("{}: {remark}", node.stage.name));
+    let mut all: Vec<String> = Vec::new();
+    for remark in inherited.chain(own) {
+        if !all.contains(&remark) {
+            all.push(remark);
+        }
+    }
+    all
+}
+
+/// Passes progress on as events, and collects what is said besides.
 struct Forward<'a> {
     node: &'a Node,
     sink: &'a dyn EventSink,
-    measured: Mutex<Measured>,
+    said: Mutex<Said>,
+}
+
+impl Forward<'_> {
+    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ProgressSink for Forward<'_> {
@@ -221,7 +252,12 @@ impl ProgressSink for Forward<'_> {
     }
 
     fn measured(&self, name: &'static str, value: f64) {
-        self.measured.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), value);
+        self.said().measured.insert(name.to_owned(), value);
+    }
+
+    fn remark(&self, message: &str) {
+        self.warning(message);
+        self.said().remarks.push(message.to_owned());
     }
 }
 
@@ -232,7 +268,7 @@ fn changed_file(node: &Node) -> Option<NodeFailure> {
         Some(Value::Array(several)) => several.clone(),
         one => one.cloned().into_iter().collect(),
     };
-    let changed = node.params.files().find(|(param, path)| match digests.digest(path) {
+    let changed = node.params.files().find(|(param, path)| match digests.digest(path, Contents::Data) {
         Ok(digest) => !planned(param).iter().any(|d| d.get("blake3").and_then(Value::as_str) == Some(&digest)),
         Err(_) => true,
     });

@@ -129,6 +129,12 @@ impl Store {
             || self.behind().is_some_and(|behind| behind.has(key, stage))
     }
 
+    /// Returns the folder of an artifact that is there, by the presence of its manifest alone.
+    pub fn folder(&self, key: &ArtifactKey, stage: &str) -> Option<PathBuf> {
+        let own = self.object(key, stage).ok().filter(|dir| dir.join(MANIFEST).is_file());
+        own.or_else(|| self.behind()?.folder(key, stage))
+    }
+
     /// Returns when an artifact was put there, as far as the file system knows.
     pub fn modified(&self, artifact: &ArtifactRef) -> Option<SystemTime> {
         let dir = self.object(&artifact.key, &artifact.stage).ok()?;

@@ -83,6 +83,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns whether nothing can be written to the store, though it may be read.
+    pub fn is_unwritable(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => stops_everything(source),
+            other => matches!(other, Self::ReadOnly { .. }),
+        }
+    }
+
     /// Returns what a person can do about it, if that is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -91,7 +99,7 @@ impl StoreError {
             Self::NotADirectory { .. } => Some("move it away, or choose another folder for the store"),
             Self::NewerFormat { .. } => Some("use the version that wrote the store, or choose another folder"),
             Self::Malformed { .. } => Some("restore the file, or delete it if nothing depends on it"),
-            Self::ReadOnly { .. } => None,
+            Self::ReadOnly { .. } => Some("make the folder writable, or choose another folder for the store"),
             Self::InUse { .. } => Some("try again when the run has ended"),
             Self::BadName { .. } => Some("use letters, digits, `-`, `_` and `.`, not starting with `.`"),
             Self::Unstorable { .. } => {

@@ -42,7 +42,27 @@ pub struct Manifest {
     /// What the stage measured while it computed, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, f64>,
+    /// What the stage had to do, and on what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// What was remarked on it, and on what it was made from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     checksum: String,
+}
+
+/// What a stage had to do, and on what: from this and its seconds, the price of other nodes is learned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Cost {
+    /// The machine.
+    pub machine: String,
+    /// Amounts of work, by the stage's names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub work: BTreeMap<String, f64>,
+    /// How many threads could share it; any number if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<f64>,
 }
 
 /// One file of an artifact.
@@ -70,12 +90,20 @@ pub struct Provenance {
     pub threads: usize,
     /// What it measured, by name. JSON has no numbers that are not finite: they are left out.
     pub measured: BTreeMap<String, f64>,
+    /// What it had to do, and on what.
+    pub cost: Option<Cost>,
+    /// What was remarked on it, and on what it was made from.
+    pub remarks: Vec<String>,
 }
 
 impl Manifest {
     /// Completes what the run knows with digests, time and checksum. Returns the manifest and its text.
     pub(super) fn seal(mut made: Provenance, files: Vec<FileRecord>) -> Result<(Self, String), serde_json::Error> {
         made.measured.retain(|_, value| value.is_finite());
+        if let Some(cost) = &mut made.cost {
+            cost.work.retain(|_, amount| amount.is_finite());
+            cost.threads = cost.threads.filter(|threads| threads.is_finite());
+        }
         let mut manifest = Self {
             format: FORMAT,
             key: made.ingredients.key(),
@@ -87,6 +115,8 @@ impl Manifest {
             ppgnn: env!("CARGO_PKG_VERSION").to_owned(),
             threads: made.threads,
             measured: made.measured,
+            cost: made.cost,
+            remarks: made.remarks,
             checksum: "0".repeat(DIGITS),
         };
         let unsealed = manifest.text()?;
@@ -161,7 +191,16 @@ mod tests {
             profile: "cpu".into(),
         };
         let measured = [("products", 1234.0), ("memory", 0.1), ("lost", f64::NAN)].map(|(n, v)| (n.to_owned(), v));
-        Provenance { node: "train/cora".into(), ingredients, seconds: 1.23456, threads: 2, measured: measured.into() }
+        let work = [("hops", 1e9), ("lost", f64::NAN)].map(|(n, v)| (n.to_owned(), v)).into();
+        Provenance {
+            node: "train/cora".into(),
+            ingredients,
+            seconds: 1.23456,
+            threads: 2,
+            measured: measured.into(),
+            cost: Some(Cost { machine: "abacus".into(), work, threads: Some(f64::INFINITY) }),
+            remarks: vec!["`k: 9` counts as 2".into()],
+        }
     }
 
     #[test]
@@ -175,8 +214,11 @@ mod tests {
 
     #[test]
     fn a_manifest_of_a_stage_that_measured_nothing_does_not_mention_it() {
-        let (manifest, text) = Manifest::seal(Provenance { measured: BTreeMap::new(), ..made() }, vec![]).unwrap();
-        assert!(!text.contains("measured"), "{text}");
+        let (cost, remarks) = (None, Vec::new());
+        let bare = Provenance { measured: BTreeMap::new(), cost, remarks, ..made() };
+        let (manifest, text) = Manifest::seal(bare, vec![]).unwrap();
+        // This is what manifests looked like before there was anything more to say.
+        assert!(!["measured", "cost", "remarks"].iter().any(|name| text.contains(name)), "{text}");
         assert_eq!(Manifest::parse(text.as_bytes(), "train", &manifest.key).unwrap(), manifest);
     }
 

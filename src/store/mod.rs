@@ -10,6 +10,7 @@
 //! quarantine/<stage>-<key>-<n>/     damaged or replaced artifacts
 //! results/<pipeline>/[<profile>/]   published files and published.json
 //! runs/<time>-<pipeline>-<pid>.jsonl   log of a run
+//! unfinished/<name>.json            what a run that has not finished needs
 //! ```
 //!
 //! Nothing half-written is ever visible: an artifact is written in `tmp`, flushed, and renamed. Nothing read is
@@ -28,14 +29,16 @@ pub mod prune;
 mod publish;
 mod resume;
 mod temporary;
+mod unfinished;
 
 pub use claim::{Claim, ClaimGuard, InUse};
 pub use disk::{Entry, Opened, Store};
 pub use error::StoreError;
 pub(crate) use error::{hint_for, stops_everything};
 pub use layout::ArtifactRef;
-pub use manifest::{FileRecord, Manifest, Provenance};
+pub use manifest::{Cost, FileRecord, Manifest, Provenance};
 pub use pending::{Committed, Pending};
 pub use publish::{OutputRecord, Published, PublishedFile, PublishedOutput, PublishedRun, Source};
 pub use resume::ResumePoint;
 pub use temporary::TemporaryStore;
+pub use unfinished::UnfinishedRun;

@@ -1,6 +1,7 @@
 //! Chooses what could be deleted, and deletes a chosen list. Choosing never deletes.
 //!
-//! An artifact that a published result needs is never offered. Deleting takes the store for itself, so that no run
+//! An artifact that a published result needs is never offered, and neither is what a run that has not finished needs, unless
+//! that is asked for. Deleting takes the store for itself, so that no run
 //! loses artifacts that it is using, and looks again at what is published before it starts. A resume point is minutes or
 //! hours of work that the next run could continue from: it is offered by age like an artifact, unless its artifact is there.
 
@@ -39,6 +40,15 @@ pub enum Leftover {
     Quarantined(String),
 }
 
+/// What to offer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Only artifacts, resume points and quarantine that have been there so long.
+    pub older_than: Option<Duration>,
+    /// Also what runs that have not finished need.
+    pub unfinished: bool,
+}
+
 /// What a deletion achieved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
@@ -48,16 +58,15 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// Chooses what could be deleted. `older_than` limits artifacts, resume points and quarantine to those that have been
-/// there so long.
+/// Chooses what could be deleted.
 ///
 /// # Errors
-/// When the store cannot be listed or a record of published results cannot be read.
-pub fn choose(store: &Store, older_than: Option<Duration>) -> Result<Vec<Prunable>, StoreError> {
-    let needed = needed(store)?;
+/// When the store cannot be listed or a record of published results or of an unfinished run cannot be read.
+pub fn choose(store: &Store, limits: &Limits) -> Result<Vec<Prunable>, StoreError> {
+    let kept = Kept::new(store, limits)?;
     let is_old = |time: Option<SystemTime>| {
         let age = time.and_then(|time| SystemTime::now().duration_since(time).ok());
-        older_than.is_none_or(|limit| age.is_some_and(|age| age >= limit))
+        limits.older_than.is_none_or(|limit| age.is_some_and(|age| age >= limit))
     };
     let old = |path: &Path| is_old(fs::symlink_metadata(path).and_then(|m| m.modified()).ok());
     let mut chosen = Vec::new();
@@ -65,16 +74,15 @@ pub fn choose(store: &Store, older_than: Option<Duration>) -> Result<Vec<Prunabl
         let bytes = size_of(&path_of(store, &what));
         chosen.push(Prunable { what, bytes });
     };
-    let there = store.entries(None)?;
-    for artifact in &there {
+    for artifact in store.entries(None)? {
         let dir = store.object(&artifact.key, &artifact.stage)?;
-        if !needed.contains(artifact) && (old(&dir.join(MANIFEST)) || !dir.join(MANIFEST).exists()) {
-            offer(Leftover::Artifact(artifact.clone()));
+        if !kept.artifacts.contains(&artifact) && (old(&dir.join(MANIFEST)) || !dir.join(MANIFEST).exists()) {
+            offer(Leftover::Artifact(artifact));
         }
     }
-    let done: HashSet<ArtifactKey> = there.iter().filter(|a| store.has(&a.key, &a.stage)).map(|a| a.key).collect();
     for point in store.resume_points()? {
-        if (is_old(point.changed) || done.contains(&point.key)) && !store.is_claimed(&point.key)? {
+        let is_offered = kept.done.contains(&point.key) || is_old(point.changed) && !kept.awaits(&point.key);
+        if is_offered && !store.is_claimed(&point.key)? {
             offer(Leftover::ResumePoint(point.key));
         }
     }
@@ -91,18 +99,19 @@ pub fn choose(store: &Store, older_than: Option<Duration>) -> Result<Vec<Prunabl
     Ok(chosen)
 }
 
-/// Deletes what was chosen, except what has been published or claimed since.
+/// Deletes what was chosen within the same limits, except what has been published or claimed since.
 ///
 /// # Errors
 /// [`StoreError::InUse`] while a run holds the store; otherwise what the operating system reports.
-pub fn delete(store: &Store, chosen: &[Prunable]) -> Result<Pruned, StoreError> {
+pub fn delete(store: &Store, chosen: &[Prunable], limits: &Limits) -> Result<Pruned, StoreError> {
     let _alone = store.hold_alone()?;
-    let needed = needed(store)?;
+    let kept = Kept::new(store, limits)?;
+    store.forget_unfinished(limits.unfinished)?;
     let mut pruned = Pruned::default();
     for item in chosen {
         let keep = match &item.what {
-            Leftover::Artifact(artifact) => !is_plain(&artifact.stage) || needed.contains(artifact),
-            Leftover::ResumePoint(key) => store.is_claimed(key)?,
+            Leftover::Artifact(artifact) => !is_plain(&artifact.stage) || kept.artifacts.contains(artifact),
+            Leftover::ResumePoint(key) => kept.awaits(key) || store.is_claimed(key)?,
             Leftover::Unfinished(name) => !is_ours(name) || !is_abandoned(store, name)?,
             Leftover::Quarantined(name) => !is_plain(name),
         };
@@ -115,8 +124,30 @@ pub fn delete(store: &Store, chosen: &[Prunable]) -> Result<Pruned, StoreError> 
     Ok(pruned)
 }
 
-fn needed(store: &Store) -> Result<HashSet<ArtifactRef>, StoreError> {
-    Ok(store.published()?.iter().flat_map(|published| published.roots().cloned()).collect())
+/// What published results and unfinished runs need.
+struct Kept {
+    artifacts: HashSet<ArtifactRef>,
+    keys: HashSet<ArtifactKey>,
+    /// Keys of the artifacts that are there.
+    done: HashSet<ArtifactKey>,
+}
+
+impl Kept {
+    fn new(store: &Store, limits: &Limits) -> Result<Self, StoreError> {
+        let mut artifacts: HashSet<ArtifactRef> =
+            store.published()?.iter().flat_map(|published| published.roots().cloned()).collect();
+        if !limits.unfinished {
+            artifacts.extend(store.unfinished()?.into_iter().flat_map(|run| run.needs));
+        }
+        let keys = artifacts.iter().map(|artifact| artifact.key).collect();
+        let there = store.entries(None)?.into_iter().filter(|a| store.has(&a.key, &a.stage));
+        Ok(Self { artifacts, keys, done: there.map(|a| a.key).collect() })
+    }
+
+    /// Whether an artifact is needed that is not there yet.
+    fn awaits(&self, key: &ArtifactKey) -> bool {
+        self.keys.contains(key) && !self.done.contains(key)
+    }
 }
 
 fn path_of(store: &Store, what: &Leftover) -> PathBuf {

@@ -28,6 +28,8 @@ pub struct PublishedRun {
     pub outputs: Vec<PublishedOutput>,
     /// What was changed on the command line, such as `train.epochs=5`, for the record.
     pub overrides: Vec<String>,
+    /// The pipeline file, for the record.
+    pub file: Option<String>,
 }
 
 /// Something to publish, such as a table.
@@ -68,6 +70,9 @@ pub struct Published {
     pub ppgnn: String,
     /// What was changed on the command line.
     pub overrides: Vec<String>,
+    /// The pipeline file; earlier versions did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// What was published, by name. The file says `tables`, which were once all there was to publish.
     #[serde(rename = "tables")]
     pub outputs: BTreeMap<String, OutputRecord>,
@@ -121,6 +126,7 @@ impl Store {
             created: clock::now(),
             ppgnn: env!("CARGO_PKG_VERSION").to_owned(),
             overrides: run.overrides,
+            file: run.file,
             outputs: before.as_ref().map(|b| b.outputs.clone()).unwrap_or_default(),
             keys: Vec::new(),
         };
@@ -142,6 +148,18 @@ impl Store {
         sync_folder(&folder)?;
         self.write_record(&folder, &record)?;
         Ok(folder)
+    }
+
+    /// Returns what was published at a place, if anything was.
+    ///
+    /// # Errors
+    /// When a name would leave its folder, or the record cannot be read.
+    pub fn published_at(&self, pipeline: &str, profile: Option<&str>) -> Result<Option<Published>, StoreError> {
+        let mut folder = self.root().join(RESULTS).join(plain(pipeline, "pipeline")?);
+        if let Some(profile) = profile {
+            folder.push(plain(profile, "profile")?);
+        }
+        read_record(&folder.join(RECORD))
     }
 
     /// Returns everything that was published.

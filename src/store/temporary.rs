@@ -48,7 +48,7 @@ impl Drop for TemporaryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::prune::delete;
+    use crate::store::prune::{Limits, delete};
 
     #[test]
     fn what_is_behind_it_cannot_be_deleted_elsewhere() {
@@ -57,8 +57,8 @@ mod tests {
         // A run makes the lock, which a reader only opens.
         drop(store.hold().unwrap());
         let front = TemporaryStore::in_front_of(Store::open_existing_read_only(dir.path()).unwrap()).unwrap();
-        assert!(matches!(delete(&store, &[]), Err(StoreError::InUse { .. })));
+        assert!(matches!(delete(&store, &[], &Limits::default()), Err(StoreError::InUse { .. })));
         drop(front);
-        assert!(delete(&store, &[]).is_ok());
+        assert!(delete(&store, &[], &Limits::default()).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::ArtifactError;
+use super::{ArtifactError, Sizes};
 
 /// A value that can live in the store, as files in a folder of its own.
 pub trait Artifact: Sized {
@@ -19,6 +19,10 @@ pub trait Artifact: Sized {
     /// # Errors
     /// When a file cannot be read, or does not hold what `save` writes.
     fn load(dir: &Path) -> Result<Self, ArtifactError>;
+    /// Says how large a stored value is, from its folder and without loading it; nothing where that cannot be said.
+    fn sizes(_dir: &Path) -> Sizes {
+        Sizes::default()
+    }
 }
 
 /// The kind of an artifact: the word that slots and outputs agree on.

@@ -17,6 +17,8 @@ pub struct InputDir {
     pub key: String,
     /// Folder to load it from.
     pub dir: PathBuf,
+    /// What was remarked on it and on what it was made from, see [`Job::remark`].
+    pub remarks: Vec<String>,
 }
 
 /// What a running stage may see: its inputs, how many threads it has, whether it should stop.
@@ -61,9 +63,7 @@ impl<'a> Job<'a> {
     /// # Errors
     /// [`StageError::Unusable`] in a stage that does not choose from the table of `R`.
     pub fn chosen<R: Row>(&self) -> Result<Chosen<'a, R>, StageError> {
-        let of_table = |chosen: Chosen<'a, dyn Row>| Some(Chosen { row: chosen.row.of_type()?, params: chosen.params });
-        let missing = || StageError::Unusable { what: "the stage has chosen no row of this table".into(), hint: None };
-        self.chosen.and_then(of_table).ok_or_else(missing)
+        of_table(self.chosen)
     }
 
     /// Lists the rows that the stage [uses](super::Stage::USES) all of, built-in ones first.
@@ -111,6 +111,13 @@ impl<'a> Job<'a> {
         self.progress.warning(message);
     }
 
+    /// Tells people about something that every result which stands on this one must say as well: a table has it as a footnote.
+    ///
+    /// It must follow from parameters and inputs alone, as the result itself does.
+    pub fn remark(&self, message: &str) {
+        self.progress.remark(message);
+    }
+
     /// Returns an error if the run was interrupted; long loops call this once per step.
     ///
     /// # Errors
@@ -136,6 +143,12 @@ impl<R: ?Sized> Clone for Chosen<'_, R> {
 
 impl<R: ?Sized> Copy for Chosen<'_, R> {}
 
+/// Returns a chosen row as one of its table.
+pub(super) fn of_table<R: Row>(chosen: Option<Chosen<'_, dyn Row>>) -> Result<Chosen<'_, R>, StageError> {
+    let chosen = chosen.and_then(|chosen| Some(Chosen { row: chosen.row.of_type()?, params: chosen.params }));
+    chosen.ok_or_else(|| StageError::Unusable { what: "the stage has chosen no row of this table".into(), hint: None })
+}
+
 /// How far a stage has come.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Progress {
@@ -155,6 +168,10 @@ pub trait ProgressSink: Sync {
     fn measured(&self, _name: &'static str, _value: f64) {}
     /// Takes a warning, see [`Job::warn`].
     fn warning(&self, _message: &str) {}
+    /// Takes a remark, see [`Job::remark`].
+    fn remark(&self, message: &str) {
+        self.warning(message);
+    }
 }
 
 /// A progress sink that drops everything.

@@ -52,17 +52,22 @@
 //! ```
 
 mod artifact;
+pub mod bounded;
 pub mod checkpoint;
 pub mod device;
 mod error;
+mod estimate;
 mod job;
 pub mod params;
 pub mod profile;
 mod registry;
+mod sizes;
 mod stage;
 
 pub use artifact::{Artifact, Kind};
 pub use error::{ArtifactError, StageError};
+pub use estimate::{Estimate, Held, Known, KnownInput, Memory, Past, Term, Work};
 pub use job::{Chosen, InputDir, Job, Progress, ProgressSink, Quiet};
 pub use registry::{Crate, Refused, Registry, Row, RowsFn};
-pub use stage::{Arity, Choice, Shared, Slot, Stage, StageDef, Uses};
+pub use sizes::{Size, Sizes, Sureness};
+pub use stage::{Arity, Choice, Lost, Shared, Slot, Stage, StageDef, Uses};

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Map, Value};
 
 use super::params::{self, Checked, Params, Problem, Variant};
-use super::{Artifact, Crate, Job, Kind, Registry, Row, RowsFn, StageError};
+use super::{Artifact, Crate, Estimate, Job, Kind, Known, Registry, Row, RowsFn, Sizes, StageError, Term};
 
 /// One kind of computation a pipeline can contain.
 ///
@@ -34,6 +34,8 @@ pub trait Stage: 'static {
     /// Files of the output that are published for people, each with an ending of its own: `table.md` of a node that is
     /// published as `main` is copied to `main.md`. Markdown is printed after a run as well.
     const PUBLISHES: &'static [&'static str] = &[];
+    /// The kinds of work that it does, for [`Stage::estimate`].
+    const TERMS: &'static [Term] = &[];
     /// Parameters as written by a person.
     type Params: Params;
     /// What the stage produces.
@@ -45,6 +47,20 @@ pub trait Stage: 'static {
     /// Any [`StageError`]; nothing of a failed stage reaches the store.
     fn run(params: &Self::Params, job: &Job) -> Result<Self::Output, StageError>;
 
+    /// Says what the stage will make and take, from parameters and sizes of inputs. Nothing is computed and nothing large is
+    /// read: this is asked for every node of a plan. A stage that says nothing is expected to take as long as it did before.
+    fn estimate(_params: &Self::Params, _known: &Known) -> Estimate {
+        Estimate::default()
+    }
+
+    /// Says what must fail, as far as it can be known before the stage runs.
+    ///
+    /// # Errors
+    /// What running the stage would report later.
+    fn fits(_params: &Self::Params, _known: &Known) -> Result<(), StageError> {
+        Ok(())
+    }
+
     /// Looks at what the parameters name (a file outside the store) before anything runs, so that a mistake in it is told
     /// before hours of work that lead to this stage. The job has no inputs yet.
     ///
@@ -53,6 +69,21 @@ pub trait Stage: 'static {
     fn precheck(_params: &Self::Params, _job: &Job) -> Result<(), StageError> {
         Ok(())
     }
+
+    /// Returns parameters for a result without some inputs of a slot that takes many, or `None` where all are needed. The
+    /// result must say what it lacks. The other inputs move up.
+    fn without(_params: Self::Params, _lost: &[Lost]) -> Option<Self::Params> {
+        None
+    }
+}
+
+/// An input that could not be computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Its place in its slot, from 0.
+    pub place: usize,
+    /// Why.
+    pub why: String,
 }
 
 /// How many artifacts a slot takes.
@@ -174,9 +205,15 @@ pub struct StageDef {
     pub on_device: bool,
     /// Files of its output that are published.
     pub publishes: &'static [&'static str],
+    /// The kinds of work that it does.
+    pub terms: &'static [Term],
     own_schema: fn() -> &'static Value,
     parse: fn(Map<String, Value>) -> Result<Value, Vec<Problem>>,
     precheck: fn(&Checked) -> Result<(), StageError>,
+    estimate: fn(&Checked, &Known) -> Estimate,
+    fits: fn(&Checked, &Known) -> Result<(), StageError>,
+    sizes: fn(&Path) -> Sizes,
+    without: fn(&Checked, &[Lost]) -> Option<Value>,
     run: fn(&Checked, &Job, &Path) -> Result<(), StageError>,
 }
 
@@ -195,9 +232,14 @@ impl StageDef {
             shared: S::SHARED,
             on_device: S::ON_DEVICE,
             publishes: S::PUBLISHES,
+            terms: S::TERMS,
             own_schema: params::schema::<S::Params>,
             parse: params::parse::<S::Params>,
             precheck: precheck::<S>,
+            estimate: estimate::<S>,
+            fits: fits::<S>,
+            sizes: S::Output::sizes,
+            without: without::<S>,
             run: run_and_save::<S>,
         }
     }
@@ -243,6 +285,30 @@ impl StageDef {
         (self.precheck)(params)
     }
 
+    /// Says what a node will make and take, see [`Stage::estimate`].
+    pub fn estimate(&self, params: &Checked, known: &Known) -> Estimate {
+        (self.estimate)(params, known)
+    }
+
+    /// Says what must fail, see [`Stage::fits`].
+    ///
+    /// # Errors
+    /// What running the stage would report later.
+    pub fn fits(&self, params: &Checked, known: &Known) -> Result<(), StageError> {
+        (self.fits)(params, known)
+    }
+
+    /// Says how large a result in a folder is.
+    pub fn sizes(&self, dir: &Path) -> Sizes {
+        (self.sizes)(dir)
+    }
+
+    /// Returns parameters for a result without some inputs of its first slot, if the stage can do without.
+    pub fn without(&self, registry: &Registry, params: &Checked, lost: &[Lost]) -> Option<Checked> {
+        let Value::Object(written) = (self.without)(params, lost)? else { return None };
+        self.check(registry, &written).ok()
+    }
+
     /// Runs the stage and saves its output into the empty folder `dir`.
     ///
     /// # Errors
@@ -255,6 +321,20 @@ impl StageDef {
 fn precheck<S: Stage>(checked: &Checked) -> Result<(), StageError> {
     let cancel = AtomicBool::new(false);
     S::precheck(&checked.own()?, &Job { chosen: checked.chosen(), used: checked.used(), ..Job::alone(&cancel) })
+}
+
+fn estimate<S: Stage>(checked: &Checked, known: &Known) -> Estimate {
+    let known = Known { chosen: checked.chosen(), used: checked.used(), ..*known };
+    // Only parameters that were not checked do not fit, and nothing can be said of those.
+    checked.own().map_or_else(|_| Estimate::default(), |params| S::estimate(&params, &known))
+}
+
+fn fits<S: Stage>(checked: &Checked, known: &Known) -> Result<(), StageError> {
+    S::fits(&checked.own()?, &Known { chosen: checked.chosen(), used: checked.used(), ..*known })
+}
+
+fn without<S: Stage>(checked: &Checked, lost: &[Lost]) -> Option<Value> {
+    serde_json::to_value(S::without(checked.own().ok()?, lost)?).ok()
 }
 
 fn run_and_save<S: Stage>(checked: &Checked, job: &Job, dir: &Path) -> Result<(), StageError> {

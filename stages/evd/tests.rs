@@ -10,7 +10,8 @@ use crate::math::random::Stream;
 fn run(matrix: Csr, params: &Params) -> Result<Spectrum, StageError> {
     let folder = tempfile::tempdir().unwrap();
     Operator { matrix }.save(folder.path()).unwrap();
-    let inputs = [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned() }];
+    let inputs =
+        [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned(), remarks: Vec::new() }];
     let cancel = AtomicBool::new(false);
     Evd::run(params, &Job { inputs: &inputs, ..Job::alone(&cancel) })
 }
@@ -110,7 +111,8 @@ fn progress_says_that_k_was_clipped_and_how_many_pairs_have_converged() {
     }
     let folder = tempfile::tempdir().unwrap();
     Operator { matrix: random(700, 0.01, 2).0 }.save(folder.path()).unwrap();
-    let inputs = [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned() }];
+    let inputs =
+        [InputDir { slot: "operator", key: String::new(), dir: folder.path().to_owned(), remarks: Vec::new() }];
     let (cancel, notes) = (AtomicBool::new(false), Notes(std::sync::Mutex::default()));
     let job = Job { inputs: &inputs, progress: &notes, ..Job::alone(&cancel) };
     Evd::run(&Params { k: 20, solver: Solver::Lanczos, ..Params::default() }, &job).unwrap();

@@ -34,7 +34,8 @@ pub fn filter(
     let side = |of: fn(&Spectrum) -> &Vec<f64>| given.map_or(&[][..], |spectrum| of(spectrum));
     let mut all = Frame::default();
     for (at, split) in trained.splits.iter().enumerate().filter(|(at, _)| of_split.is_none_or(|only| only == *at)) {
-        let learned = Learned { weights: &split.weights, low: side(|s| &s.low.values), high: side(|s| &s.high.values) };
+        let (low, high) = (side(|s| &s.low.values), side(|s| &s.high.values));
+        let learned = Learned { nodes: trained.nodes, weights: &split.weights, low, high };
         let Some(levels) = model.response(params, &learned, &points)? else { return Ok(None) };
         let local = |level: &Level| level.local;
         let place = (0..points.len()).map(|i| if i < eigenvalues { "eigenvalue" } else { "grid" });

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Format;
 use crate::contract::params::{self, Problem};
-use crate::contract::{Job, StageError};
-use crate::kinds::{Features, Graph, Matrix};
+use crate::contract::{Job, Size, Sizes, StageError};
+use crate::kinds::{Features, Graph, Matrix, size};
 use crate::math::random::Stream;
 
 /// The most numbers a feature matrix may have (4 GiB of f32).
@@ -89,6 +89,14 @@ impl Params {
     fn zeros(&self) -> usize {
         let zeros = (self.share.unwrap_or(DEFAULT_SHARE) * self.nodes as f64).round() as usize;
         zeros.clamp(1, self.nodes.saturating_sub(1).max(1))
+    }
+
+    /// Returns how many edges there are on average.
+    #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
+    fn expected_edges(&self) -> f64 {
+        let ((inside, across), n, zeros) = (self.probabilities(), self.nodes as f64, self.zeros() as f64);
+        let (ones, pairs) = (n - zeros, |m: f64| m * (m - 1.0) / 2.0);
+        inside * (pairs(zeros) + pairs(ones)) + across * zeros * ones
     }
 
     /// Returns the probability of an edge inside a class and across.
@@ -168,6 +176,20 @@ impl Format for Csbm {
         job.check_cancelled()?;
         let features = Features::Dense(features(params, &labels));
         Ok(Graph { edges, features, labels, classes: 2, ..Graph::default() })
+    }
+
+    fn sizes(params: &Params) -> Sizes {
+        let (nodes, zeros) = (params.nodes, params.zeros());
+        let links = Size::about(params.expected_edges());
+        Sizes::default()
+            .with(size::NODES, nodes)
+            .with(size::FEATURES, params.features)
+            .with(size::STORED, nodes * params.features)
+            .with(size::CLASSES, 2)
+            .with(size::SPLITS, 0)
+            .with_list(size::CLASS_SIZES, vec![zeros, nodes - zeros])
+            .with(size::EDGES, links)
+            .with(size::LINKS, links)
     }
 }
 

@@ -12,12 +12,14 @@ mod tables;
 pub(crate) mod testing;
 mod wiki_cs;
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contract::params::{self, FilePath, Params, Variant};
-use crate::contract::{Chosen, Crate, Job, Row, StageError};
+use crate::contract::{Chosen, Crate, Job, Row, Sizes, StageError};
 use crate::kinds::{Features, Graph, Splits};
 
 /// A source of graphs: a file format or a generator.
@@ -38,6 +40,11 @@ pub trait Format: 'static {
     /// # Errors
     /// [`StageError::Data`] that names file and position, or [`StageError::Cancelled`].
     fn read(params: &Self::Params, job: &Job) -> Result<Graph, StageError>;
+
+    /// Says how large the graph will be, as far as the parameters tell.
+    fn sizes(_params: &Self::Params) -> Sizes {
+        Sizes::default()
+    }
 }
 
 /// A row of [`FORMATS`].
@@ -46,12 +53,14 @@ pub struct FormatDef {
     /// Name, sentence, version and parameters.
     pub variant: Variant,
     read: fn(&Value, &Job) -> Result<Graph, StageError>,
+    sizes: fn(&Value) -> Sizes,
 }
 
 impl FormatDef {
     /// The row of `F`.
     pub const fn of<F: Format>() -> Self {
-        Self { variant: Variant::of::<F::Params>(F::NAME, F::ABOUT, F::VERSION, F::CRATE), read: read::<F> }
+        let variant = Variant::of::<F::Params>(F::NAME, F::ABOUT, F::VERSION, F::CRATE);
+        Self { variant, read: read::<F>, sizes: sizes::<F> }
     }
 }
 
@@ -72,10 +81,27 @@ impl Chosen<'_, FormatDef> {
     pub fn read(&self, job: &Job) -> Result<Graph, StageError> {
         (self.row.read)(self.params, job)
     }
+
+    /// Says how large the graph will be, as far as the parameters tell.
+    pub fn sizes(&self) -> Sizes {
+        (self.row.sizes)(self.params)
+    }
+
+    /// Lists the files that the parameters name.
+    pub fn files(&self) -> Vec<&Path> {
+        let names = params::file_params(self.row.variant.schema());
+        let values = names.iter().filter_map(|name| self.params.get(name));
+        let texts = values.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
+        texts.filter_map(|text| text.as_str().map(Path::new)).collect()
+    }
 }
 
 fn read<F: Format>(params: &Value, job: &Job) -> Result<Graph, StageError> {
     F::read(&params::from_checked(params)?, job)
+}
+
+fn sizes<F: Format>(params: &Value) -> Sizes {
+    params::from_checked(params).map_or_else(|_| Sizes::default(), |params| F::sizes(&params))
 }
 
 /// Parameters of a format that is one file.

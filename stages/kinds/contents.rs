@@ -184,6 +184,41 @@ pub static CONTENTS: &[FileDoc] = &[
         &[entry("nodes", "number", "nodes"), entry("non-zeros", "number", "entries of the matrix")],
     ),
     file(
+        "projection",
+        "projection.safetensors",
+        "features in the basis of the eigenvectors, UᵀX",
+        &[
+            entry("eigenvalues", "f64, pairs", "the eigenvalue of every row, low side first"),
+            entry("features", "f32, pairs × features", "the projected features"),
+        ],
+    ),
+    file(
+        "projection",
+        "facts.json",
+        "sizes",
+        &[entry("pairs", "number", "eigenpairs"), entry("features", "number", "features per pair")],
+    ),
+    file(
+        "hops",
+        "hops.safetensors",
+        "powers of the operator, by the distance of the nodes that an entry joins",
+        &[
+            entry("<hop>.indptr", "u64, nodes + 1", "where the entries of a row begin"),
+            entry("<hop>.indices", "u32, entries", "columns, ascending in a row"),
+            entry("<hop>.values", "f32, entries", "values"),
+        ],
+    ),
+    file(
+        "hops",
+        "facts.json",
+        "sizes",
+        &[
+            entry("nodes", "number", "nodes"),
+            entry("hops", "list of numbers", "the distances that were kept"),
+            entry("entries", "list of numbers", "entries of the matrix of every distance"),
+        ],
+    ),
+    file(
         "spectrum",
         "spectrum.safetensors",
         "eigenpairs of the operator from both ends",
@@ -304,10 +339,12 @@ pub static CONTENTS: &[FileDoc] = &[
             entry("rows", "list", "labels of the rows"),
             entry("columns", "list", "labels of the columns"),
             entry("reference-title", "text", "what published values are called"),
+            entry("pooled", "list", "axes whose runs are averaged in a cell"),
+            entry("picked-from", "list", "axes whose configurations were chosen from"),
             entry(
                 "cells",
                 "list",
-                "every cell: place, mean, std, n, values, keys of the runs, mark, choice, published value, notes",
+                "every cell: place, mean, std, n, values, keys of the runs, mark, choice, published value, notes, missing runs",
             ),
             entry("absent", "list", "cells that could not be computed, and why"),
         ],

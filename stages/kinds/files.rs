@@ -155,6 +155,11 @@ impl TensorsRead {
         Ok((self.shape(name, &view)?, mapped.unwrap_or_else(|| values(&view).into())))
     }
 
+    /// Returns the shape of a tensor, which its header says; `None` if there is none of that name.
+    pub fn shape_of(&self, name: &str) -> Option<Vec<usize>> {
+        Some(self.parsed().ok()?.tensor(name).ok()?.shape().to_vec())
+    }
+
     /// Returns type and shape of a tensor in words, and its first values.
     ///
     /// # Errors

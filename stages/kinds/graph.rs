@@ -8,11 +8,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::contract::{Artifact, ArtifactError, Kind, Sizes};
 use crate::kinds::features::Features;
 use crate::kinds::files::{TensorFile, TensorsRead, read_json, write_json};
+use crate::kinds::size;
 use crate::kinds::splits::Splits;
 
+const FILE: &str = "graph.safetensors";
 const UNLABELLED: &str = "unlabelled";
 const WEIGHTS: &str = "weights";
 const NAMES: &str = "names.json";
@@ -78,6 +80,30 @@ impl Graph {
     /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.labels.len()
+    }
+
+    /// Reads what splits are made of, and nothing large: classes, nodes without one, and the splits that came with the file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or does not hold it.
+    pub fn load_labels(dir: &Path) -> Result<Self, ArtifactError> {
+        let file = TensorsRead::open(&dir.join(FILE))?;
+        let graph = Self::divided(&file)?;
+        let n = graph.nodes();
+        let sound = graph.labels.iter().all(|label| (*label as usize) < graph.classes)
+            && graph.unlabelled.iter().all(|node| (*node as usize) < n)
+            && graph.masks.iter().flat_map(|masks| &masks.parts).all(|parts| parts.len() == n);
+        if sound { Ok(graph) } else { Err(file.malformed("a class of every node")) }
+    }
+
+    fn divided(file: &TensorsRead) -> Result<Self, ArtifactError> {
+        let (_, labels) = file.shaped::<u32, 1>("labels")?;
+        let (_, classes) = file.shaped::<u64, 1>("classes")?;
+        let classes = classes.first().and_then(|c| usize::try_from(*c).ok()).unwrap_or(0);
+        let has = |name: &str| file.shape_of(name).is_some();
+        let masks = if has(Splits::TENSOR) { Some(Splits::take(file)?) } else { None };
+        let unlabelled = if has(UNLABELLED) { file.shaped::<u32, 1>(UNLABELLED)?.1 } else { Vec::new() };
+        Ok(Self { labels, classes, unlabelled, masks, ..Self::default() })
     }
 
     /// Counts what a person wants to know about the file. Sorts the edges once.
@@ -188,7 +214,7 @@ impl Artifact for Graph {
         if let Some(weights) = &self.weights {
             file.add(WEIGHTS, &[weights.len()], weights);
         }
-        file.write(&dir.join("graph.safetensors"))?;
+        file.write(&dir.join(FILE))?;
         if self.names != Names::default() {
             write_json(&dir.join(NAMES), &self.names)?;
         }
@@ -196,21 +222,15 @@ impl Artifact for Graph {
     }
 
     fn load(dir: &Path) -> Result<Self, ArtifactError> {
-        let path = dir.join("graph.safetensors");
+        let path = dir.join(FILE);
         let file = TensorsRead::open(&path)?;
         let (_, edges) = file.shaped::<u32, 2>("edges")?;
         let features = Features::take(&file)?;
-        let (_, labels) = file.shaped::<u32, 1>("labels")?;
-        let (_, classes) = file.shaped::<u64, 1>("classes")?;
-        let tensors = file.names()?;
-        let has = |name: &str| tensors.iter().any(|n| n == name);
-        let masks = if has(Splits::TENSOR) { Some(Splits::take(&file)?) } else { None };
-        let unlabelled = if has(UNLABELLED) { file.shaped::<u32, 1>(UNLABELLED)?.1 } else { Vec::new() };
-        let weights = if has(WEIGHTS) { Some(file.shaped::<f32, 1>(WEIGHTS)?.1) } else { None };
+        let Self { labels, classes, unlabelled, masks, .. } = Self::divided(&file)?;
+        let weights = file.shape_of(WEIGHTS).map(|_| file.shaped::<f32, 1>(WEIGHTS)).transpose()?.map(|(_, w)| w);
         let names = dir.join(NAMES);
         let names: Names = if names.exists() { read_json(&names)? } else { Names::default() };
         let edges: Vec<_> = edges.chunks_exact(2).map(|e| (e[0], e[1])).collect();
-        let classes = classes.first().and_then(|c| usize::try_from(*c).ok()).unwrap_or(0);
         let n = labels.len();
         let sound = features.rows() == n
             && edges.iter().all(|&(a, b)| (a as usize) < n && (b as usize) < n)
@@ -224,6 +244,18 @@ impl Artifact for Graph {
             return Err(ArtifactError::malformed(&path, "a consistent graph"));
         }
         Ok(Self { edges, weights, features, labels, classes, unlabelled, masks, names })
+    }
+
+    fn sizes(dir: &Path) -> Sizes {
+        let names = [
+            (size::NODES, "/nodes"),
+            (size::FEATURES, "/features"),
+            (size::CLASSES, "/classes"),
+            (size::EDGES, "/edges-stored"),
+            (size::LINKS, "/edges-undirected"),
+            (size::SPLITS, "/splits"),
+        ];
+        size::from_facts(dir, &names).overlaid(size::of_features(&dir.join(FILE)))
     }
 }
 

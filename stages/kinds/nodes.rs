@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::contract::{Artifact, ArtifactError, Kind, Sizes};
 use crate::kinds::features::Features;
 use crate::kinds::files::{TensorFile, TensorsRead, write_json};
+use crate::kinds::size;
+
+const FILE: &str = "nodes.safetensors";
 
 /// What `featurize` produces and every model trains on.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +40,7 @@ impl Artifact for Nodes {
         self.features.put(&mut file);
         file.add("labels", &[self.labels.len()], &self.labels);
         file.add_copy("classes", &[1], &[self.classes as u64]);
-        file.write(&dir.join("nodes.safetensors"))?;
+        file.write(&dir.join(FILE))?;
         let facts = serde_json::json!({
             "nodes": self.len(),
             "features": self.features.cols(),
@@ -48,7 +51,7 @@ impl Artifact for Nodes {
     }
 
     fn load(dir: &Path) -> Result<Self, ArtifactError> {
-        let file = TensorsRead::open(&dir.join("nodes.safetensors"))?;
+        let file = TensorsRead::open(&dir.join(FILE))?;
         let features = Features::take(&file)?;
         let (_, labels) = file.shaped::<u32, 1>("labels")?;
         let (_, classes) = file.shaped::<u64, 1>("classes")?;
@@ -57,5 +60,13 @@ impl Artifact for Nodes {
             return Err(file.malformed("features and a class of every node"));
         }
         Ok(Self { features, labels, classes })
+    }
+
+    fn sizes(dir: &Path) -> Sizes {
+        let names = [(size::NODES, "/nodes"), (size::FEATURES, "/features")];
+        let sizes = size::from_facts(dir, &names).overlaid(size::of_features(&dir.join(FILE)));
+        let classes = TensorsRead::open(&dir.join(FILE)).and_then(|file| file.shaped::<u64, 1>("classes"));
+        let classes = classes.ok().and_then(|(_, classes)| usize::try_from(*classes.first()?).ok());
+        sizes.with_some(size::CLASSES, classes)
     }
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::contract::{Artifact, ArtifactError, Kind, Sizes};
 use crate::kinds::files::{TensorFile, TensorsRead, write_json};
+use crate::kinds::size;
 use crate::math::csr::Csr;
 
 /// What `normalize` produces: the structure of a graph as models use it, without anything about its nodes, so that
@@ -42,5 +43,9 @@ impl Artifact for Operator {
         let matrix = Csr::new(indptr.len().saturating_sub(1), indptr, indices, values)
             .ok_or_else(|| file.malformed("a square sparse matrix"))?;
         Ok(Self { matrix })
+    }
+
+    fn sizes(dir: &Path) -> Sizes {
+        size::from_facts(dir, &[(size::NODES, "/nodes"), (size::ENTRIES, "/non-zeros")])
     }
 }

@@ -196,6 +196,16 @@ impl ScoreDef {
     pub fn score(&self, part: &Predicted) -> Result<f64, Undefined> {
         if part.nodes.is_empty() { Err("there are no nodes".into()) } else { (self.of)(part) }
     }
+
+    /// Says whether nodes of some classes have such a score, whatever is predicted for them: by example.
+    ///
+    /// # Errors
+    /// [`Undefined`] if they have none.
+    pub fn defined(&self, classes: usize, has: impl Fn(usize) -> bool) -> Result<(), Undefined> {
+        let logits = vec![0.0; classes];
+        let nodes = (0..classes).filter(|class| has(*class)).flat_map(|class| [(&logits[..], class); 2]).collect();
+        self.score(&Predicted::new(nodes, classes)).map(drop)
+    }
 }
 
 impl Row for ScoreDef {

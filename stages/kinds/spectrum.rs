@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
-use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::contract::{Artifact, ArtifactError, Kind, Sizes};
 use crate::kinds::files::{TensorFile, TensorsRead, write_json};
 use crate::kinds::mapped::Vectors;
+use crate::kinds::size;
 
 /// Eigenpairs of one end.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,6 +87,10 @@ impl Artifact for Spectrum {
             }
             _ => Err(file.malformed("two sides of one graph")),
         }
+    }
+
+    fn sizes(dir: &Path) -> Sizes {
+        size::from_facts(dir, &[(size::NODES, "/nodes"), (size::LOW, "/low/pairs"), (size::HIGH, "/high/pairs")])
     }
 }
 

@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
-use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::contract::{Artifact, ArtifactError, Kind, Sizes};
 use crate::kinds::files::{TensorFile, TensorsRead, write_json};
+use crate::kinds::size;
 
 /// The part a node plays in a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,5 +88,13 @@ impl Artifact for Splits {
 
     fn load(dir: &Path) -> Result<Self, ArtifactError> {
         Self::take(&TensorsRead::open(&dir.join("splits.safetensors"))?)
+    }
+
+    fn sizes(dir: &Path) -> Sizes {
+        let file = TensorsRead::open(&dir.join("splits.safetensors")).ok();
+        let shape = file.and_then(|file| <[usize; 2]>::try_from(file.shape_of(Self::TENSOR)?).ok());
+        Sizes::default()
+            .with_some(size::SPLITS, shape.map(|[splits, _]| splits))
+            .with_some(size::NODES, shape.map(|[_, n]| n))
     }
 }

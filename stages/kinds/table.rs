@@ -2,7 +2,8 @@
 //!
 //! `table.json` is the table; `table.md`, `table.tex` and `table.csv` are made from it. Markdown and LaTeX show shares in
 //! percent, `mean ± std`; JSON and CSV hold the plain numbers. In every column with at least two cells the best and the
-//! second best are marked. Marks compare the means as they are shown, so cells that look equal share a mark.
+//! second best are marked. Marks compare the means as they are shown: cells that look equal share a mark, and where two are
+//! the best, the next is the third and has none.
 
 use std::path::Path;
 
@@ -31,7 +32,7 @@ pub enum Spread {
 pub enum Rank {
     /// No other cell is better.
     Best,
-    /// Only the best are better.
+    /// One cell is better.
     Second,
 }
 
@@ -55,8 +56,21 @@ pub struct Picked {
     pub metric: Metric,
     /// Place of the chosen one in `candidates`.
     pub chosen: usize,
-    /// All of them.
+    /// All that it was chosen from.
     pub candidates: Vec<Candidate>,
+    /// Those that could not be chosen, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A configuration that could not be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LeftOut {
+    /// What it is called.
+    pub label: String,
+    /// Why not.
+    pub why: String,
 }
 
 /// One cell.
@@ -86,6 +100,9 @@ pub struct Cell {
     /// What a reader of the number must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// For every run that it lacks, why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 impl Cell {
@@ -147,6 +164,12 @@ pub struct Table {
     pub columns: Vec<String>,
     /// What the values beside ours are called; empty if there are none.
     pub reference_title: String,
+    /// The axes whose runs are averaged in a cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pooled: Vec<String>,
+    /// The axes whose configurations were chosen from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub picked_from: Vec<String>,
     /// The cells there are, by row and column.
     pub cells: Vec<Cell>,
     /// The cells that could not be computed, by row and column.
@@ -167,12 +190,14 @@ impl Table {
             let best = in_column().map(worth).fold(f64::NEG_INFINITY, f64::max);
             let second = in_column().map(worth).filter(|w| *w < best).fold(f64::NEG_INFINITY, f64::max);
             let marked = in_column().count() > 1;
+            // Two that are equally good are both the best, and what follows is the third.
+            let alone = in_column().filter(|c| worth(c) >= best).count() == 1;
             for cell in self.cells.iter_mut().filter(|c| c.column == column) {
                 let worth = worth(cell);
                 cell.rank = match () {
                     () if !marked => None,
                     () if worth >= best => Some(Rank::Best),
-                    () if worth >= second => Some(Rank::Second),
+                    () if alone && worth >= second => Some(Rank::Second),
                     () => None,
                 };
             }
@@ -228,6 +253,7 @@ pub(super) mod tests {
             picked: None,
             reference: None,
             notes: vec![],
+            missing: vec![],
         }
     }
 
@@ -251,9 +277,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn cells_that_look_equal_share_a_mark() {
-        let table = table(&[(0, 0, 0.75001), (1, 0, 0.75), (2, 0, 0.5)]);
-        assert_eq!(ranks(&table, 0), [Some(Rank::Best), Some(Rank::Best), Some(Rank::Second)]);
+    fn cells_that_look_equal_share_a_mark_and_take_two_places() {
+        let best = table(&[(0, 0, 0.75001), (1, 0, 0.75), (2, 0, 0.5)]);
+        assert_eq!(ranks(&best, 0), [Some(Rank::Best), Some(Rank::Best), None]);
+        let second = table(&[(0, 0, 0.75001), (1, 0, 0.8), (2, 0, 0.75)]);
+        assert_eq!(ranks(&second, 0), [Some(Rank::Second), Some(Rank::Best), Some(Rank::Second)]);
+        let all = table(&[(0, 0, 0.75), (1, 0, 0.75), (2, 0, 0.75)]);
+        assert_eq!(ranks(&all, 0), [Some(Rank::Best); 3]);
     }
 
     #[test]
@@ -270,7 +300,8 @@ pub(super) mod tests {
     fn a_saved_table_is_read_back_whole() {
         let mut table = table(&[(0, 0, 0.1 + 0.2), (1, 1, 1.0 / 3.0)]);
         let candidates = vec![Candidate { label: "lr=0.1".into(), runs: vec!["k".into()], pick: 0.5 }];
-        table.cells[0].picked = Some(Picked { metric: "val-loss".parse().unwrap(), chosen: 0, candidates });
+        table.cells[0].picked =
+            Some(Picked { metric: "val-loss".parse().unwrap(), chosen: 0, candidates, left_out: vec![] });
         let folder = tempfile::tempdir().unwrap();
         table.save(folder.path()).unwrap();
         assert_eq!(Table::load(folder.path()).unwrap(), table);

@@ -3,10 +3,14 @@
 //! Markdown and LaTeX show shares in percent, `mean ± std`, and `–` where there is no cell; CSV and JSON hold the plain
 //! numbers. Labels are escaped for each format, so no label can become markup.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::kinds::score::Scale;
 use crate::kinds::table::{Cell, Rank, Reference, Spread, Table};
+
+/// Footnotes of a table for people: what has more reasons than this is no table to read.
+const MOST_NOTES: usize = 20;
 
 impl Table {
     /// Returns the table as GitHub Markdown: title, table, caption.
@@ -23,7 +27,10 @@ impl Table {
         out += &line([":---".to_owned()].into_iter().chain(self.columns.iter().map(|_| "---:".to_owned())).collect());
         for (row, label) in self.rows.iter().enumerate() {
             let cells = (0..self.columns.len()).map(|column| match self.cell(row, column) {
-                None => self.missing(row, column, "–", " ± ", markdown_text),
+                None => {
+                    let notes = self.marks(self.whys_at(row, column)).map(|marks| format!("<sup>{marks}</sup>"));
+                    self.missing(row, column, "–", " ± ", markdown_text) + &notes.unwrap_or_default()
+                }
                 Some(cell) => {
                     let shown = self.shown(cell, " ± ");
                     let marked = match cell.rank {
@@ -32,16 +39,23 @@ impl Table {
                         Some(Rank::Second) => format!("<ins>{shown}</ins>"),
                         None => shown,
                     };
-                    let notes = self.marks(cell).map_or(String::new(), |marks| format!("<sup>{marks}</sup>"));
+                    let notes = self.marks(&cell.notes).map_or(String::new(), |marks| format!("<sup>{marks}</sup>"));
                     marked + &self.beside(cell, " ± ", "−", "†", markdown_text) + &notes
                 }
             });
             out += &line([markdown_text(label)].into_iter().chain(cells).collect());
         }
-        let marks = ("**bold**", "<ins>underlined</ins>");
-        let caption = self.caption("%", "±", marks, "†");
+        let caption = self.caption(&Words {
+            percent: "%",
+            plus_minus: "±",
+            times: "×",
+            best: "**bold**",
+            second: "<ins>underlined</ins>",
+            far: "†",
+            escape: markdown_text,
+        });
         let notes = self.footnotes(|mark, note| format!(" <sup>{mark}</sup> {}.", markdown_text(note)));
-        let _ = write!(out, "\n{caption}{notes}{}\n", self.whys(markdown_text));
+        let _ = write!(out, "\n{caption}{notes}\n");
         out
     }
 
@@ -49,9 +63,17 @@ impl Table {
     pub fn latex(&self) -> String {
         let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
         let mut out = String::from("\\begin{table}\n  \\centering\n");
-        let marks = ("\\textbf{bold}", "\\underline{underlined}");
+        let words = Words {
+            percent: "\\%",
+            plus_minus: "$\\pm$",
+            times: "$\\times$",
+            best: "\\textbf{bold}",
+            second: "\\underline{underlined}",
+            far: "$\\dagger$",
+            escape: latex_text,
+        };
         let notes = self.footnotes(|mark, note| format!(" $^{{{mark}}}$ {}.", latex_text(note)));
-        let caption = self.caption("\\%", "$\\pm$", marks, "$\\dagger$") + &notes + &self.whys(latex_text);
+        let caption = self.caption(&words) + &notes;
         let title = if self.title.is_empty() { String::new() } else { format!("{}. ", latex_text(&self.title)) };
         let _ = writeln!(out, "  \\caption{{{title}{caption}}}");
         let _ = write!(out, "  \\begin{{tabular}}{{l{}}}\n    \\toprule\n", "r".repeat(self.columns.len()));
@@ -64,7 +86,10 @@ impl Table {
         out += "    \\midrule\n";
         for (row, label) in self.rows.iter().enumerate() {
             let cells = (0..self.columns.len()).map(|column| match self.cell(row, column) {
-                None => self.missing(row, column, "--", " $\\pm$ ", latex_text),
+                None => {
+                    let notes = self.marks(self.whys_at(row, column)).map(|marks| format!("$^{{{marks}}}$"));
+                    self.missing(row, column, "--", " $\\pm$ ", latex_text) + &notes.unwrap_or_default()
+                }
                 Some(cell) => {
                     let shown = self.shown(cell, " $\\pm$ ");
                     let marked = match cell.rank {
@@ -72,7 +97,7 @@ impl Table {
                         Some(Rank::Second) => format!("\\underline{{{shown}}}"),
                         None => shown,
                     };
-                    let notes = self.marks(cell).map_or(String::new(), |marks| format!("$^{{{marks}}}$"));
+                    let notes = self.marks(&cell.notes).map_or(String::new(), |marks| format!("$^{{{marks}}}$"));
                     marked + &self.beside(cell, " $\\pm$ ", "$-$", "$^\\dagger$", latex_text) + &notes
                 }
             });
@@ -169,74 +194,102 @@ impl Table {
         }
     }
 
-    /// The notes of all cells, each once; a note's mark is its place, from 1.
+    /// The notes of all cells, then why cells are absent, each once; a note's mark is its place, from 1.
     fn notes(&self) -> Vec<&str> {
-        let mut notes: Vec<&str> = Vec::new();
-        for note in self.cells.iter().flat_map(|cell| &cell.notes) {
-            if !notes.contains(&note.as_str()) {
-                notes.push(note);
-            }
-        }
-        notes
+        let mut seen = BTreeSet::new();
+        let all = self.cells.iter().flat_map(|cell| &cell.notes).chain(self.absent.iter().map(|absent| &absent.why));
+        all.map(String::as_str).filter(|note| seen.insert(*note)).collect()
     }
 
-    /// The marks of a cell's notes, if it has any.
-    fn marks(&self, cell: &Cell) -> Option<String> {
-        let all = self.notes();
-        let has = |note: &&str| cell.notes.iter().any(|own| own == note);
-        let marks = (1..).zip(&all).filter(|(_, note)| has(note)).map(|(mark, _): (usize, _)| mark.to_string());
-        let marks: Vec<String> = marks.collect();
+    /// Why a cell is absent, if it is.
+    fn whys_at(&self, row: usize, column: usize) -> &[String] {
+        self.absent(row, column).map_or(&[], |absent| std::slice::from_ref(&absent.why))
+    }
+
+    /// The marks of some notes, if there are any.
+    fn marks(&self, of: &[String]) -> Option<String> {
+        let places = (1..).zip(self.notes()).filter(|(_, note)| of.iter().any(|own| own == note)).map(|(at, _)| at);
+        let shown = |at: usize| if at > MOST_NOTES { "+".to_owned() } else { at.to_string() };
+        let mut marks: Vec<String> = places.map(shown).collect();
+        marks.dedup();
         (!marks.is_empty()).then(|| marks.join(","))
     }
 
     /// Every note with its mark.
-    fn footnotes(&self, show: impl Fn(usize, &str) -> String) -> String {
-        (1..).zip(self.notes()).map(|(mark, note)| show(mark, note)).collect()
-    }
-
-    /// Why cells are absent, each reason once.
-    fn whys(&self, escape: fn(&str) -> String) -> String {
-        let mut whys: Vec<&str> = self.absent.iter().map(|a| a.why.as_str()).collect();
-        whys.dedup();
-        let mut seen = std::collections::BTreeSet::new();
-        whys.retain(|w| seen.insert(*w));
-        whys.iter().map(|why| format!(" Absent: {}.", escape(why))).collect()
+    fn footnotes(&self, show: impl Fn(&str, &str) -> String) -> String {
+        let notes = self.notes();
+        let mut text: String = (1..)
+            .zip(notes.iter().take(MOST_NOTES))
+            .map(|(mark, note): (usize, _)| show(&mark.to_string(), note))
+            .collect();
+        if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
+            text += &show("+", &format!("{more} further notes are in the CSV and JSON files"));
+        }
+        text
     }
 
     /// States metric, unit, spread, number of values and the marks.
-    fn caption(&self, percent: &str, plus_minus: &str, (bold, underlined): (&str, &str), far: &str) -> String {
-        let unit = if self.scale().percent { format!(" in {percent}") } else { String::new() };
+    fn caption(&self, of: &Words) -> String {
+        let unit = if self.scale().percent { format!(" in {}", of.percent) } else { String::new() };
         let spread = match self.std {
             Spread::Population => "population (n)",
             Spread::Sample => "sample (n - 1)",
         };
-        let (least, most) = (self.cells.iter().map(|c| c.n).min(), self.cells.iter().map(|c| c.n).max());
-        let n = match (least, most) {
-            (Some(least), Some(most)) if least == most => format!("n = {least}"),
-            (Some(least), Some(most)) => format!("n = {least} to {most}"),
-            _ => "n = 0".into(),
-        };
         let metric = format!("{} {}", self.metric.part_name(), self.metric.score);
-        let mut text =
-            format!("{metric}{unit}: mean {plus_minus} {spread} standard deviation over splits, {n} per cell.");
+        let mut text = format!("{metric}{unit}: mean {} {spread} standard deviation {}.", of.plus_minus, self.over(of));
         text[..1].make_ascii_uppercase();
         if self.cells.iter().any(|c| c.rank.is_some()) {
             let better = if self.scale().larger_is_better { "larger" } else { "smaller" };
-            let _ = write!(text, " Best in a column {bold}, second best {underlined} ({better} is better).");
+            let _ = write!(text, " Best in a column {}, second best {} ({better} is better).", of.best, of.second);
         }
         if self.cells.iter().any(|c| c.reference.is_some()) {
-            let of = if self.reference_title.is_empty() { "reference" } else { &self.reference_title };
-            let of = if far.contains('$') { latex_text(of) } else { markdown_text(of) };
-            let _ = write!(text, " In brackets: {of}, and ours minus it.");
+            let title = if self.reference_title.is_empty() { "reference" } else { &self.reference_title };
+            let _ = write!(text, " In brackets: {}, and ours minus it.", (of.escape)(title));
             if self.cells.iter().any(Cell::is_far) {
-                let _ = write!(text, " {far} further than two of its standard deviations.");
+                let _ = write!(text, " {} further than two of its standard deviations.", of.far);
             }
         }
-        if self.cells.iter().any(|c| c.picked.is_some()) {
-            text += " Configurations were chosen on validation nodes.";
+        if let Some(picked) = self.cells.iter().find_map(|c| c.picked.as_ref()) {
+            let axes = self.picked_from.join(", ");
+            let axes = if axes.is_empty() { axes } else { format!(" ({})", (of.escape)(&axes)) };
+            let _ = write!(text, " Configurations{axes} were chosen on validation nodes, by {}.", picked.metric);
         }
         text
     }
+
+    /// Says what the values of a cell are: splits, and the axes whose runs are averaged, and how many.
+    fn over(&self, of: &Words) -> String {
+        let range = |of_cell: fn(&Cell) -> usize| {
+            let numbers = || self.cells.iter().map(of_cell);
+            (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
+        };
+        let (n, runs) = (range(|c| c.n), range(|c| c.runs.len()));
+        let counted = match n {
+            (least, most) if least == most => format!("n = {least} per cell"),
+            (least, most) => format!("n = {least} to {most} per cell"),
+        };
+        if self.pooled.is_empty() {
+            return format!("over splits, {counted}");
+        }
+        let axes = (of.escape)(&self.pooled.join(", "));
+        // Every run has as many splits as the others, if none of them is undefined.
+        let each = (n.0 == n.1 && runs.0 == runs.1).then(|| n.0.checked_div(runs.0)).flatten();
+        match each.filter(|each| each * runs.0 == n.0) {
+            Some(splits) => format!("over splits and {axes}, {counted} ({splits} splits {} {} runs)", of.times, runs.0),
+            None => format!("over splits and {axes}, {counted}"),
+        }
+    }
+}
+
+/// The words of a caption in a format.
+struct Words {
+    percent: &'static str,
+    plus_minus: &'static str,
+    times: &'static str,
+    best: &'static str,
+    second: &'static str,
+    far: &'static str,
+    escape: fn(&str) -> String,
 }
 
 /// One line of text, none of whose characters becomes markup.
@@ -286,76 +339,4 @@ fn latex_text(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kinds::table::Absent;
-    use crate::kinds::table::tests::table;
-
-    #[test]
-    fn markdown_marks_escapes_and_explains() {
-        let table = table(&[(0, 0, 0.5), (1, 0, 0.75), (2, 0, 0.25), (0, 1, 0.1)]);
-        let expected = "\
-**Main \\| results**
-
-| model / data | texas | a\\|b |
-| :--- | ---: | ---: |
-| gcn\\_a | <ins>50.0 ± 1.2</ins> | 10.0 ± 1.2 |
-| 50 % &amp; more | **75.0 ± 1.2** | – |
-| say \"hi\", you | 25.0 ± 1.2 | – |
-
-Test accuracy in %: mean ± population (n) standard deviation over splits, n = 2 per cell. Best in a column **bold**, \
-second best <ins>underlined</ins> (larger is better).
-";
-        assert_eq!(table.markdown(), expected);
-    }
-
-    #[test]
-    fn latex_marks_and_escapes() {
-        let latex = table(&[(0, 0, 0.5), (1, 0, 0.75), (0, 1, 0.1)]).latex();
-        for line in [
-            "  \\caption{Main \\textbar{} results. Test accuracy in \\%: mean $\\pm$ population (n) standard",
-            "  \\begin{tabular}{lrr}\n    \\toprule\n     & \\multicolumn{2}{c}{data} \\\\\n",
-            "    model & texas & a\\textbar{}b \\\\\n    \\midrule\n",
-            "    gcn\\_a & \\underline{50.0 $\\pm$ 1.2} & 10.0 $\\pm$ 1.2 \\\\\n",
-            "    50 \\% \\& more & \\textbf{75.0 $\\pm$ 1.2} & -- \\\\\n",
-            "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n",
-        ] {
-            assert!(latex.contains(line), "{line}\n{latex}");
-        }
-    }
-
-    #[test]
-    fn csv_has_plain_numbers_and_quotes_what_it_must() {
-        let csv = table(&[(0, 0, 0.5), (2, 0, 0.75), (0, 1, 0.1)]).csv();
-        let expected = "row,column,metric,mean,std,n,rank,reference-mean,reference-std,note\n\
-            gcn_a,texas,test-accuracy,0.5,0.0125,2,2,,,\n\
-            \"say \"\"hi\"\",\nyou\",texas,test-accuracy,0.75,0.0125,2,1,,,\n\
-            gcn_a,a|b,test-accuracy,0.1,0.0125,2,,,,\n";
-        assert_eq!(csv, expected);
-    }
-
-    #[test]
-    fn published_values_and_absent_cells_stand_beside_ours() {
-        let mut table = table(&[(0, 0, 0.5), (1, 0, 0.75)]);
-        table.reference_title = "paper".into();
-        let reference = |mean, std, note: &str| Some(Reference { mean, std, note: note.into() });
-        table.cells[0].reference = reference(Some(0.561), Some(0.03), "*");
-        table.cells[1].reference = reference(Some(0.75), None, "");
-        let why = "d: not here; fetch d";
-        table.absent.push(Absent { row: 0, column: 1, why: why.into(), reference: reference(None, None, "OOM") });
-        table.absent.push(Absent { row: 1, column: 1, why: why.into(), reference: None });
-        let markdown = table.markdown();
-        for line in [
-            "| gcn\\_a | <ins>50.0 ± 1.2</ins> (56.1\\* ± 3.0, −6.1†) | absent (OOM) |",
-            "| 50 % &amp; more | **75.0 ± 1.2** (75.0, +0.0) | absent |",
-            "In brackets: paper, and ours minus it. † further than two of its standard deviations.",
-            "Absent: d: not here; fetch d.\n",
-        ] {
-            assert!(markdown.contains(line), "{line}\n{markdown}");
-        }
-        assert_eq!(markdown.matches("Absent:").count(), 1);
-        assert!(table.latex().contains("(56.1{*} $\\pm$ 3.0, $-$6.1$^\\dagger$)"), "{}", table.latex());
-        assert!(table.csv().contains("gcn_a,texas,test-accuracy,0.5,0.0125,2,2,0.561,0.03,*\n"), "{}", table.csv());
-        assert!(table.csv().contains("gcn_a,a|b,test-accuracy,,,0,,,,d: not here; fetch d; OOM\n"), "{}", table.csv());
-    }
-}
+mod tests;

@@ -5,8 +5,11 @@ use std::path::Path;
 
 use polars::prelude::{Column, DataFrame};
 
-use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::contract::{Artifact, ArtifactError, Kind, Sizes};
 use crate::kinds::files::{TensorFile, TensorsRead, read_json, write_frame, write_json};
+use crate::kinds::size;
+
+const WEIGHTS: &str = "weights.safetensors";
 
 /// One epoch of one split, evaluated after its update.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +93,7 @@ impl Artifact for Trained {
             }
         }
         logits.write(&dir.join("logits.safetensors"))?;
-        weights.write(&dir.join("weights.safetensors"))?;
+        weights.write(&dir.join(WEIGHTS))?;
         if self.splits.iter().any(|split| !split.hidden.is_empty()) {
             hidden.write(&dir.join("hidden.safetensors"))?;
         }
@@ -112,7 +115,7 @@ impl Artifact for Trained {
     fn load(dir: &Path) -> Result<Self, ArtifactError> {
         let facts: Facts = read_json(&dir.join("facts.json"))?;
         let logits = TensorsRead::open(&dir.join("logits.safetensors"))?;
-        let weights = TensorsRead::open(&dir.join("weights.safetensors"))?;
+        let weights = TensorsRead::open(&dir.join(WEIGHTS))?;
         let hidden = dir.join("hidden.safetensors");
         let hidden = hidden.exists().then(|| TensorsRead::open(&hidden)).transpose()?;
         let mut splits = Vec::new();
@@ -130,6 +133,16 @@ impl Artifact for Trained {
             });
         }
         Ok(Self { nodes: facts.nodes, classes: facts.classes, splits, watched: Vec::new() })
+    }
+
+    fn sizes(dir: &Path) -> Sizes {
+        let names = [(size::NODES, "/nodes"), (size::CLASSES, "/classes"), (size::SPLITS, "/splits")];
+        let weights = TensorsRead::open(&dir.join(WEIGHTS)).and_then(|file| Ok((file.names()?, file)));
+        let weights = weights.ok().map(|(names, file)| {
+            let of_first = names.iter().filter(|name| name.starts_with("0/")).filter_map(|name| file.shape_of(name));
+            of_first.map(|shape| shape.iter().product::<usize>()).sum::<usize>()
+        });
+        size::from_facts(dir, &names).with_some(size::WEIGHTS, weights)
     }
 }
 

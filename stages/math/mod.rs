@@ -15,6 +15,7 @@ pub mod random;
 pub mod ranking;
 pub mod real;
 pub mod sparse_product;
+pub mod sparse_times_sparse;
 pub mod stats;
 #[cfg(test)]
 pub(crate) mod testing;

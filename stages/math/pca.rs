@@ -1,4 +1,5 @@
-//! Principal components of the rows of a matrix X (n × F): T = X_c·V, with X_c = X − 1·μᵀ and μ the means of the columns.
+//! Principal components of the rows of a matrix X (n × F): T = X_c·V, with X_c = X − 1·μᵀ and μ the means of the columns,
+//! or μ = 0: then T = X·V are the columns of a singular value decomposition, scaled by their singular values.
 //!
 //! The columns of V (F × d) are the eigenvectors of X_cᵀ·X_c = V Λ Vᵀ of the d largest eigenvalues, and λ/(n − 1) is the
 //! variance of a component. With more columns than rows the smaller X_c·X_cᵀ = U Λ Uᵀ is decomposed instead: T = U √Λ and
@@ -37,12 +38,21 @@ pub struct Components {
     pub total: f64,
 }
 
+/// What is subtracted from the columns first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Centre {
+    /// Their means.
+    Means,
+    /// Nothing.
+    Origin,
+}
+
 /// Returns the `d` first components, or all of them where there are fewer.
 ///
 /// # Errors
 /// [`EigenError::Dense`], also if a value is not finite, and [`EigenError::Memory`].
-pub fn components(table: Table, d: usize) -> Result<Components, EigenError> {
-    let x = Centred::new(table);
+pub fn components(table: Table, centre: Centre, d: usize) -> Result<Components, EigenError> {
+    let x = Centred::new(table, centre);
     let (n, features) = (x.n, x.mean.len());
     let by_rows = features > n;
     let m = n.min(features);
@@ -108,10 +118,12 @@ enum Values {
 }
 
 impl Centred {
-    fn new(table: Table) -> Self {
+    fn new(table: Table, centre: Centre) -> Self {
+        let weight = if centre == Centre::Means { 1.0 } else { 0.0 };
         let wide = |values: &[f32]| values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
         #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 rows")]
-        let over = |sums: Vec<f64>, n: usize| sums.into_iter().map(|sum| sum / n.max(1) as f64).collect::<Vec<_>>();
+        let over =
+            |sums: Vec<f64>, n: usize| sums.into_iter().map(|sum| weight * sum / n.max(1) as f64).collect::<Vec<_>>();
         match table {
             Table::Dense(values, columns) => {
                 let (n, mut x) = (values.len().checked_div(columns).unwrap_or(0), wide(values));

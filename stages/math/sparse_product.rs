@@ -104,6 +104,12 @@ impl TwoSided {
         self.places.iter().map(|place| values[*place]).collect()
     }
 
+    /// Returns the matrix with some values by rows; `None` if there are not as many as entries.
+    pub fn with_values<T>(&self, values: Vec<T>) -> Option<Csr<T>> {
+        let indptr = self.by_rows.starts.iter().map(|start| *start as u64).collect();
+        Csr::rectangular(self.rows(), self.cols(), indptr, self.by_rows.indices.clone(), values)
+    }
+
     /// Returns row and column of every entry, row by row.
     pub fn positions(&self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.rows()).flat_map(|i| self.by_rows.indices[self.by_rows.range(i)].iter().map(move |c| (i, *c as usize)))

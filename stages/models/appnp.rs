@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::blocks::{Init, Perceptron, Scheme};
 use super::ops::Basis;
 use super::response::polynomial;
-use super::{Build, GraphView, Input, Level, Model, Output, Pass, Respond, Weights};
+use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
 
@@ -62,6 +62,8 @@ pub struct Appnp {
 impl Build for Appnp {
     const NAME: &'static str = "appnp";
     const ABOUT: &'static str = "Perceptron propagated by personalised PageRank";
+    const REFERENCE: &'static str = "Gasteiger et al., \"Predict then Propagate\", ICLR 2019";
+    const EQUATION: &'static str = "Z ← (1 − α) Ã Z + α H, K times from Z = H = MLP(X)";
     const VERSION: u32 = 1;
     const HIDDEN: &'static [&'static str] = &["network"];
     const RESPONSE: Option<Respond<Params>> =
@@ -76,6 +78,10 @@ impl Build for Appnp {
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
         Perceptron::widest(graph, Some(params.hidden))
+    }
+
+    fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
+        Perceptron::work(graph, Some(params.hidden), 1).hops(params.order, graph.classes)
     }
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::{Perceptron, bernstein, to_chebyshev};
 use super::ops::{AsTensor, Basis};
-use super::{Build, GraphView, Input, Level, Model, Output, Param, Pass, Respond, Weights};
+use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Param, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
 use crate::optim::{Decay, Rate, Rule};
@@ -62,6 +62,8 @@ pub struct BernNet {
 impl Build for BernNet {
     const NAME: &'static str = "bernnet";
     const ABOUT: &'static str = "Perceptron filtered by trained Bernstein polynomials of the Laplacian";
+    const REFERENCE: &'static str = "He et al., \"BernNet\", NeurIPS 2021";
+    const EQUATION: &'static str = "Σ_k ReLU(θ_k) 2^−K C(K, k) (2I − L)^{K−k} L^k drop(MLP(X))";
     const VERSION: u32 = 1;
     const HIDDEN: &'static [&'static str] = &["network"];
     const RESPONSE: Option<Respond<Params>> = Some(|params, learned, at| {
@@ -72,12 +74,7 @@ impl Build for BernNet {
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         if let Some(node) = graph.operator.first_loop() {
-            return Err(StageError::unusable(
-                format!(
-                    "`bernnet` filters with the Laplacian of a graph without self-loops, but node `{node}` has one"
-                ),
-                "set `self-loops: false` in the `normalize` that `train` is wired to",
-            ));
+            return Err(has_loops(&format!("node `{node}` has one")));
         }
         let net = Perceptron::new(graph, Some(params.hidden), params.dropout, weights)?;
         let rule = Rule { rate: Rate::Own(params.bern_lr), decay: Decay::Off };
@@ -90,6 +87,22 @@ impl Build for BernNet {
     fn widest(params: &Params, graph: &GraphView) -> usize {
         Perceptron::widest(graph, Some(params.hidden))
     }
+
+    fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
+        let net = Perceptron::work(graph, Some(params.hidden), 1);
+        net.units(graph.classes).hops(params.order, graph.classes).trained(params.order + 1)
+    }
+
+    fn fits(_: &Params, graph: &GraphSizes) -> std::result::Result<(), StageError> {
+        if graph.loops.is_some_and(|loops| loops > 0) { Err(has_loops("the operator has some")) } else { Ok(()) }
+    }
+}
+
+fn has_loops(which: &str) -> StageError {
+    StageError::unusable(
+        format!("`bernnet` filters with the Laplacian of a graph without self-loops, but {which}"),
+        "set `self-loops: false` in the `normalize` that `train` is wired to",
+    )
 }
 
 impl Model for BernNet {

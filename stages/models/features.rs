@@ -1,12 +1,13 @@
 //! The features as models see them: fixed, dense or sparse as their data set is.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, DType, Result, Tensor};
+use candle_core::{CpuStorage, DType, Result, Tensor, bail};
 
 use super::ops::Tape;
-use crate::kinds::Features;
+use crate::kinds::{Features, Matrix};
 use crate::math::sparse_product::TwoSided;
 #[cfg(feature = "cuda")]
 use crate::tensor::cuda::{self, UploadedFeatures};
@@ -35,6 +36,12 @@ impl Input {
     /// Reads features in the pass of a tape.
     pub fn new(features: &Arc<FeatureView>, tape: &Tape) -> Self {
         Self { features: features.clone(), tape: tape.clone() }
+    }
+
+    /// Reads other features in the same pass, such as projected ones.
+    #[must_use]
+    pub fn reading(&self, features: &Arc<FeatureView>) -> Self {
+        Self::new(features, &self.tape)
     }
 
     /// Returns the number of stored values, which is that of the entries of a mask.
@@ -99,6 +106,27 @@ impl FeatureView {
         })
     }
 
+    /// Returns some rows of dense features; sparse ones are refused.
+    ///
+    /// # Errors
+    /// When the features are sparse.
+    pub fn part(&self, rows: Range<usize>) -> Result<Self> {
+        let values = rows.start * self.columns..rows.end * self.columns;
+        let values = match (&self.pattern, &self.values) {
+            (None, CpuStorage::F32(all)) => CpuStorage::F32(all[values].to_vec()),
+            (None, CpuStorage::F64(all)) => CpuStorage::F64(all[values].to_vec()),
+            _ => bail!("rows of sparse features cannot be taken apart"),
+        };
+        Ok(Self {
+            rows: rows.len(),
+            columns: self.columns,
+            pattern: None,
+            values,
+            #[cfg(feature = "cuda")]
+            uploaded: std::sync::OnceLock::new(),
+        })
+    }
+
     /// Returns the number of rows: nodes.
     pub fn rows(&self) -> usize {
         self.rows
@@ -125,6 +153,25 @@ impl FeatureView {
             Some(pattern) => StoredFeatures::Sparse { pattern, values },
             None => StoredFeatures::Dense(values),
         })
+    }
+
+    /// Returns the features that it was made of.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub(super) fn to_features(&self) -> Result<Features> {
+        let values: Vec<f32> = match &self.values {
+            CpuStorage::F32(values) => values.clone(),
+            CpuStorage::F64(values) => values.iter().map(|value| *value as f32).collect(),
+            _ => return slices::float_only("a view of features"),
+        };
+        match &self.pattern {
+            None => Ok(Features::Dense(Matrix { rows: self.rows, cols: self.columns, data: values })),
+            Some(pattern) => {
+                let sparse = pattern.with_values(values);
+                sparse.map(Features::Sparse).ok_or_else(|| candle_core::Error::msg("features without their pattern"))
+            }
+        }
     }
 
     /// Returns all entries, zeros too: nodes × features. Sparse features may be large so.

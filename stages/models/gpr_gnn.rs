@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::blocks::{Init, Perceptron, Scheme};
 use super::ops::Basis;
 use super::response::polynomial;
-use super::{Build, GraphView, Input, Level, Model, Output, Param, Pass, Respond, Weights};
+use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Param, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::{DropoutRate, Problem};
 
@@ -74,6 +74,9 @@ pub struct GprGnn {
 impl Build for GprGnn {
     const NAME: &'static str = "gpr-gnn";
     const ABOUT: &'static str = "Perceptron propagated by one trained polynomial of the operator";
+    const REFERENCE: &'static str =
+        "Chien et al., \"Adaptive Universal Generalized PageRank Graph Neural Network\", ICLR 2021";
+    const EQUATION: &'static str = "Σ_k γ_k Ã^k drop(MLP(X))";
     const VERSION: u32 = 2;
     const HIDDEN: &'static [&'static str] = &["network"];
     const RESPONSE: Option<Respond<Params>> =
@@ -88,6 +91,11 @@ impl Build for GprGnn {
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
         Perceptron::widest(graph, Some(params.hidden))
+    }
+
+    fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
+        let net = Perceptron::work(graph, Some(params.hidden), 1);
+        net.units(graph.classes).hops(params.order, graph.classes).trained(params.order + 1)
     }
 }
 

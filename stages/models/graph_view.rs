@@ -6,8 +6,10 @@ use candle_core::{DType, Device};
 
 use super::FeatureView;
 use super::ops::{Eigenvectors, Propagator};
+use super::propagated::Propagated;
 use crate::contract::StageError;
-use crate::kinds::{Nodes, Operator, Spectrum};
+use crate::kinds::{Features, Nodes, Operator, Projection, SeparatedHops, Spectrum};
+use crate::math::csr::Csr;
 
 /// A graph as models see it.
 pub struct GraphView {
@@ -23,6 +25,9 @@ pub struct GraphView {
     pub spectrum: Option<SpectrumView>,
     /// A second symmetric operator on the same nodes, such as that of two hops, for the models that need it.
     pub second_operator: Option<Arc<Propagator>>,
+    /// Symmetric operators by the distance of the nodes that they join, for the models that need them.
+    pub hops: Option<Vec<(usize, Arc<Propagator>)>>,
+    propagated: Propagated,
     device: Device,
 }
 
@@ -34,6 +39,8 @@ pub struct SpectrumView {
     pub low: usize,
     /// Eigenvectors as rows: pairs × nodes.
     pub vectors: Eigenvectors,
+    /// UᵀX, pairs × features, for the models that filter features.
+    pub projection: Option<Arc<FeatureView>>,
 }
 
 /// The artifacts that a view is made of.
@@ -47,6 +54,17 @@ pub struct GraphParts<'a> {
     pub spectrum: Option<&'a Spectrum>,
     /// A second operator on the same nodes.
     pub second_operator: Option<&'a Operator>,
+    /// Features in the basis of the eigenvectors.
+    pub projection: Option<&'a Projection>,
+    /// Powers of the operator by distance.
+    pub hops: Option<&'a SeparatedHops>,
+}
+
+impl<'a> GraphParts<'a> {
+    /// What every model needs, and nothing else.
+    pub fn of(operator: &'a Operator, nodes: &'a Nodes) -> Self {
+        Self { operator, nodes, spectrum: None, second_operator: None, projection: None, hops: None }
+    }
 }
 
 impl GraphView {
@@ -55,7 +73,7 @@ impl GraphView {
     /// # Errors
     /// [`StageError::Unusable`] if the artifacts differ in size.
     pub fn new(parts: GraphParts, dtype: DType, device: Device) -> Result<Self, StageError> {
-        let GraphParts { operator, nodes: graph, spectrum, second_operator } = parts;
+        let GraphParts { operator, nodes: graph, spectrum, second_operator, projection, hops } = parts;
         let (nodes, rows, cols) = (graph.len(), graph.features.rows(), graph.features.cols());
         if rows != nodes || operator.nodes() != nodes || cols == 0 || graph.classes == 0 {
             return Err(StageError::unusable(
@@ -73,6 +91,12 @@ impl GraphView {
                 "wire `second-operator` to a `normalize` of the same graph",
             ));
         }
+        if let Some(hops) = hops.filter(|hops| hops.nodes != nodes) {
+            return Err(StageError::unusable(
+                format!("the hops are of `{}` nodes, the graph has `{nodes}`", hops.nodes),
+                "wire `hops` to a `separate` of the same operator that is wired to `operator`",
+            ));
+        }
         if let Some(label) = graph.labels.iter().find(|l| **l as usize >= graph.classes) {
             return Err(StageError::unusable(
                 format!("a node has class `{label}`, but the graph has `{}` classes", graph.classes),
@@ -85,10 +109,23 @@ impl GraphView {
             classes: graph.classes,
             features: Arc::new(FeatureView::new(&graph.features, dtype)?),
             operator: propagator(operator),
-            spectrum: spectrum.map(|s| SpectrumView::new(s, nodes, dtype, &device)).transpose()?,
+            spectrum: spectrum.map(|s| SpectrumView::new(s, projection, nodes, dtype, &device)).transpose()?,
             second_operator: second_operator.map(propagator),
+            hops: hops.map(|hops| {
+                let operator = |(hop, matrix): &(usize, Csr<f32>)| (*hop, Arc::new(Propagator::of_single(matrix)));
+                hops.hops.iter().map(operator).collect()
+            }),
+            propagated: Propagated::default(),
             device,
         })
+    }
+
+    /// Returns S^K X, made once for all batches.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn propagated(&self, order: usize) -> Result<Arc<FeatureView>, StageError> {
+        self.propagated.get(&self.features, self.operator.matrix(), order, self.dtype())
     }
 
     /// Returns where all tensors are.
@@ -103,7 +140,13 @@ impl GraphView {
 }
 
 impl SpectrumView {
-    fn new(spectrum: &Spectrum, nodes: usize, dtype: DType, device: &Device) -> Result<Self, StageError> {
+    fn new(
+        spectrum: &Spectrum,
+        projection: Option<&Projection>,
+        nodes: usize,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Self, StageError> {
         let (low, high) = (&spectrum.low, &spectrum.high);
         let pairs = low.values.len() + high.values.len();
         if spectrum.nodes != nodes || low.vectors.len() + high.vectors.len() != pairs * nodes {
@@ -112,10 +155,19 @@ impl SpectrumView {
                 "wire `spectrum` to an `evd` of the same operator that is wired to `operator`",
             ));
         }
+        let values = [low.values.as_slice(), high.values.as_slice()].concat();
+        if let Some(other) = projection.filter(|projection| projection.eigenvalues != values) {
+            return Err(StageError::unusable(
+                format!("the projection is of `{}` other eigenpairs than the `{pairs}` given", other.eigenvalues.len()),
+                "wire `spectrum` to the same `evd` as that of the `project` that `projection` is wired to",
+            ));
+        }
+        let view = |of: &Projection| FeatureView::new(&Features::Dense(of.features.clone()), dtype).map(Arc::new);
         Ok(Self {
-            values: [low.values.as_slice(), high.values.as_slice()].concat(),
+            values,
             low: low.values.len(),
             vectors: Eigenvectors::new(&[&low.vectors[..], &high.vectors[..]], nodes, dtype, device)?,
+            projection: projection.map(view).transpose()?,
         })
     }
 }
@@ -126,7 +178,7 @@ mod tests {
     use crate::models::testing;
 
     fn view(operator: &Operator, nodes: &Nodes, spectrum: Option<&Spectrum>) -> Result<GraphView, StageError> {
-        GraphView::new(GraphParts { operator, nodes, spectrum, second_operator: None }, DType::F32, Device::Cpu)
+        GraphView::new(GraphParts { spectrum, ..GraphParts::of(operator, nodes) }, DType::F32, Device::Cpu)
     }
 
     #[test]
@@ -141,9 +193,26 @@ mod tests {
     fn a_second_operator_of_another_graph_is_refused() {
         let (operator, nodes, _) = testing::artifacts();
         let smaller = Operator { matrix: crate::math::csr::Csr::new(1, vec![0, 0], vec![], vec![]).unwrap() };
-        let parts = GraphParts { operator: &operator, nodes: &nodes, spectrum: None, second_operator: Some(&smaller) };
+        let parts = GraphParts { second_operator: Some(&smaller), ..GraphParts::of(&operator, &nodes) };
         let error = GraphView::new(parts, DType::F32, Device::Cpu).err().unwrap();
         assert_eq!(error.to_string(), "the second operator is of `1` nodes, the graph has `14`");
+    }
+
+    #[test]
+    fn a_projection_onto_other_eigenvectors_is_refused() {
+        let (operator, nodes, spectrum) = testing::artifacts();
+        let projection = testing::projection(&spectrum, &nodes);
+        let with = |projection: &Projection| {
+            let (spectrum, projection) = (Some(&spectrum), Some(projection));
+            let parts = GraphParts { spectrum, projection, ..GraphParts::of(&operator, &nodes) };
+            GraphView::new(parts, DType::F32, Device::Cpu).err()
+        };
+        assert!(with(&projection).is_none());
+        let mut other = projection;
+        other.eigenvalues[3] += 1e-9;
+        let error = with(&other).unwrap();
+        assert_eq!(error.to_string(), "the projection is of `14` other eigenpairs than the `14` given");
+        assert!(error.hint().unwrap().contains("`project`"));
     }
 
     #[test]

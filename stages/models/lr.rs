@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Linear, Names};
-use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
+use super::{Build, GraphSizes, GraphView, Input, Model, ModelWork, Output, Pass, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
 
@@ -38,17 +38,22 @@ pub struct Lr {
 impl Build for Lr {
     const NAME: &'static str = "lr";
     const ABOUT: &'static str = "Logistic regression on the features alone";
+    const EQUATION: &'static str = "drop(X) W + b";
     const VERSION: u32 = 1;
     type Params = Params;
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
-        let names = Names { weight: "lin.weight", bias: "lin.bias", stream: "init/lin" };
+        let names = Names::new("lin.weight", "lin.bias", "init/lin");
         let layer = Linear::new(names, graph.features.columns(), graph.classes, weights)?;
         Ok(Self { layer, dropout: params.dropout })
     }
 
     fn widest(_: &Params, graph: &GraphView) -> usize {
         graph.nodes * graph.classes
+    }
+
+    fn work(_: &Params, graph: &GraphSizes) -> ModelWork {
+        ModelWork::on(graph).features(graph.classes, 1)
     }
 }
 

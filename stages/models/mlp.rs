@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Perceptron;
-use super::{Build, GraphView, Input, Model, Output, Pass, Weights};
+use super::{Build, GraphSizes, GraphView, Input, Model, ModelWork, Output, Pass, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
 
@@ -41,6 +41,7 @@ pub struct Mlp {
 impl Build for Mlp {
     const NAME: &'static str = "mlp";
     const ABOUT: &'static str = "Two-layer perceptron on the features alone";
+    const EQUATION: &'static str = "drop(ReLU(drop(X) W₁ + b₁)) W₂ + b₂";
     const VERSION: u32 = 2;
     type Params = Params;
 
@@ -50,6 +51,10 @@ impl Build for Mlp {
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
         Perceptron::widest(graph, Some(params.hidden))
+    }
+
+    fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
+        Perceptron::work(graph, Some(params.hidden), 1)
     }
 }
 

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 use serde_json::Value;
 
 use super::ops::Sided;
-use super::{At, GraphView, Input, Learned, Level, Pass, Respond, Weights};
+use super::{At, GraphSizes, GraphView, Input, Learned, Level, ModelWork, Pass, Respond, Weights};
 use crate::contract::params::{self, Params, Variant};
 use crate::contract::{Chosen, Crate, Row, StageError};
 
@@ -37,7 +37,7 @@ use crate::contract::{Chosen, Crate, Row, StageError};
 ///     const VERSION: u32 = 1;
 ///     type Params = Params;
 ///     fn build(_: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
-///         let names = Names { weight: "lin.weight", bias: "lin.bias", stream: "init/lin" };
+///         let names = Names::new("lin.weight", "lin.bias", "init/lin");
 ///         Ok(Self(Linear::new(names, graph.features.columns(), graph.classes, weights)?))
 ///     }
 ///     fn widest(_: &Params, graph: &GraphView) -> usize {
@@ -99,11 +99,15 @@ pub trait Build: Model + Sized + 'static {
     const NAME: &'static str;
     /// One sentence without a period.
     const ABOUT: &'static str;
+    /// Where it was published: authors, title or venue, year.
+    const REFERENCE: &'static str = "";
+    /// The formula of the logits, in one line.
+    const EQUATION: &'static str = "";
     /// Raised whenever the same inputs may give other weights or logits.
     const VERSION: u32;
     /// The crate it comes from; a program that adds a model of its own must name it.
     const CRATE: Crate = Crate::BUILT_IN;
-    /// The optional inputs of `train` that the model needs.
+    /// The optional inputs of `train` that the model needs, with some of its parameters at least.
     const NEEDS: &'static [&'static str] = &[];
     /// Whether every operation of the model can run on a GPU; the plan refuses a model that cannot where one is asked for.
     const GPU: bool = true;
@@ -114,6 +118,11 @@ pub trait Build: Model + Sized + 'static {
     /// Parameters as written by a person.
     type Params: Params;
 
+    /// The inputs out of [`Build::NEEDS`] that it needs with these parameters: all, unless a model says otherwise.
+    fn needs(_params: &Self::Params) -> &'static [&'static str] {
+        Self::NEEDS
+    }
+
     /// Names the weights, in the order in which they are stored, and draws them for every lane.
     ///
     /// # Errors
@@ -123,9 +132,26 @@ pub trait Build: Model + Sized + 'static {
     /// Returns how many values the largest activation of one lane has, such as nodes × hidden, or edges × heads. How many
     /// lanes fit into a batch follows from it.
     fn widest(params: &Self::Params, graph: &GraphView) -> usize;
+
+    /// Counts what the model takes per lane and epoch; from it follow the price and the memory of a plan. Where it is not said,
+    /// it is guessed by the names of the parameters.
+    fn work(params: &Self::Params, graph: &GraphSizes) -> ModelWork {
+        let params = serde_json::to_value(params).unwrap_or_default();
+        ModelWork::unsaid(&params, Self::NEEDS.contains(&"spectrum"), graph)
+    }
+
+    /// Says what [`Build::build`] would refuse, as far as sizes tell.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] when the parameters do not fit the graph.
+    fn fits(_params: &Self::Params, _graph: &GraphSizes) -> std::result::Result<(), StageError> {
+        Ok(())
+    }
 }
 
 type ResponseFn = fn(&Value, &Learned, &[At]) -> std::result::Result<Option<Vec<Level>>, StageError>;
+type WorkFn = fn(&Value, &GraphSizes) -> std::result::Result<ModelWork, StageError>;
+type FitsFn = fn(&Value, &GraphSizes) -> std::result::Result<(), StageError>;
 type BuildFn = fn(&Value, &GraphView, &mut Weights) -> std::result::Result<Box<dyn Model>, StageError>;
 
 /// A row of [`MODELS`](super::MODELS).
@@ -133,6 +159,10 @@ type BuildFn = fn(&Value, &GraphView, &mut Weights) -> std::result::Result<Box<d
 pub struct ModelDef {
     /// Name, version, parameters and needed inputs.
     pub variant: Variant,
+    /// Where it was published.
+    pub reference: &'static str,
+    /// The formula of the logits, in one line.
+    pub equation: &'static str,
     /// The activations that can be kept, by name.
     pub hidden: &'static [&'static str],
     /// Whether the model is a filter with a frequency response.
@@ -140,6 +170,8 @@ pub struct ModelDef {
     build: BuildFn,
     response: ResponseFn,
     widest: fn(&Value, &GraphView) -> std::result::Result<usize, StageError>,
+    work: WorkFn,
+    fits: FitsFn,
 }
 
 impl ModelDef {
@@ -147,8 +179,11 @@ impl ModelDef {
     pub const fn of<M: Build>() -> Self {
         let mut variant = Variant::of::<M::Params>(M::NAME, M::ABOUT, M::VERSION, M::CRATE);
         (variant.needs, variant.gpu) = (M::NEEDS, M::GPU);
+        variant.needs_with = |params| params::from_checked(params).map_or(M::NEEDS, |params| M::needs(&params));
         Self {
             variant,
+            reference: M::REFERENCE,
+            equation: M::EQUATION,
             hidden: M::HIDDEN,
             filters: M::RESPONSE.is_some(),
             build: |params, graph, weights| Ok(Box::new(M::build(&params::from_checked(params)?, graph, weights)?)),
@@ -158,6 +193,8 @@ impl ModelDef {
                 Ok(Some(points.iter().map(|at| response(&params, learned, *at)).collect()))
             },
             widest: |params, graph| Ok(M::widest(&params::from_checked(params)?, graph)),
+            work: |params, graph| Ok(M::work(&params::from_checked(params)?, graph)),
+            fits: |params, graph| M::fits(&params::from_checked(params)?, graph),
         }
     }
 
@@ -199,5 +236,21 @@ impl Chosen<'_, ModelDef> {
     /// Only if the parameters were not checked.
     pub fn widest(&self, graph: &GraphView) -> std::result::Result<usize, StageError> {
         (self.row.widest)(self.params, graph)
+    }
+
+    /// Counts what the model takes per lane and epoch.
+    ///
+    /// # Errors
+    /// Only if the parameters were not checked.
+    pub fn work(&self, graph: &GraphSizes) -> std::result::Result<ModelWork, StageError> {
+        (self.row.work)(self.params, graph)
+    }
+
+    /// Says what building the model would refuse, as far as sizes tell.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] when the parameters do not fit the graph.
+    pub fn fits(&self, graph: &GraphSizes) -> std::result::Result<(), StageError> {
+        (self.row.fits)(self.params, graph)
     }
 }

@@ -43,7 +43,7 @@ impl<'s> Pass<'s> {
 
     /// Names dropout of rate `p`, whose masks are drawn from the streams of a purpose.
     pub fn dropout(&mut self, p: f64, purpose: &'static str) -> Dropout<'_, 's> {
-        Dropout { pass: self, p, purpose }
+        Dropout { pass: self, p, purpose, stacks: 1 }
     }
 }
 
@@ -52,15 +52,22 @@ pub struct Dropout<'p, 's> {
     pass: &'p mut Pass<'s>,
     p: f64,
     purpose: &'static str,
+    stacks: usize,
 }
 
 impl Dropout<'_, '_> {
+    /// Gives every lane's mask to all of its stacks.
+    #[must_use]
+    pub fn for_stacks(self, stacks: usize) -> Self {
+        Self { stacks, ..self }
+    }
+
     /// Draws a mask of `entries` entries for every lane in training; none in evaluation and for p = 0.
     ///
     /// # Errors
     /// When p is no rate: below 0, or so large that nothing would be left.
     pub(crate) fn masks(self, entries: usize) -> Result<Option<Masks>> {
-        let Self { pass, p, purpose } = self;
+        let Self { pass, p, purpose, stacks } = self;
         if !(0.0..1.0).contains(&p) {
             bail!("dropout `{purpose}` has the rate {p}, expected at least 0 and below 1");
         }
@@ -69,9 +76,12 @@ impl Dropout<'_, '_> {
         }
         #[cfg(feature = "cuda")]
         if let Some(keys) = &mut pass.keys {
-            return Ok(Some(Arc::new(keys.masks(pass.lanes, p, purpose))));
+            return Ok(Some(Arc::new(keys.masks(pass.lanes, p, purpose, stacks))));
         }
-        let draw = |lane: &mut Streams| Mask::draw(lane.open(purpose), entries, p);
-        Ok(Some(Arc::new(LaneMasks::Drawn(pass.lanes.par_iter_mut().map(draw).collect()))))
+        let draw = |lane: &mut Streams| {
+            let mask = Mask::draw(lane.open(purpose), entries, p);
+            std::iter::repeat_n(mask, stacks)
+        };
+        Ok(Some(Arc::new(LaneMasks::Drawn(pass.lanes.par_iter_mut().flat_map_iter(draw).collect()))))
     }
 }

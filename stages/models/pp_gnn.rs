@@ -1,4 +1,6 @@
-//! PP-GNN (Lingam et al., "A Piece-wise Polynomial Filtering Approach for Graph Neural Networks"), as in its equations.
+//! PP-GNN (Lingam et al., "A Piece-wise Polynomial Filtering Approach for Graph Neural Networks").
+//!
+//! As in its equations, `filters: output`:
 //!
 //! ```text
 //! Z₀     = MLP(X)                                      nodes × classes; or drop_p(X) W + b with `linear`
@@ -11,189 +13,45 @@
 //! above. Variants of the paper: `low` and `high` keep one side and no global term (weight 1), `gpr-low` and `gpr-high`
 //! keep one side beside it (η and 1 − η). γ and Γ are never decayed.
 //!
-//! What the published code does differently. Its first version filters SVD-rotated features *before* a second network
-//! of its own; its current one forms the nodes × nodes matrix U diag(h) Uᵀ, and cuts bins by the number of nodes, so
-//! nearly all eigenvalues share one polynomial. Both cut low and high together. `dprate`, and two passes through the
+//! As in the code that was published first, `filters: features`: the spectral branch filters the features, before a network of
+//! its own, which has no dropout on its input; the other branch is a whole GPR-GNN, with the network of Z₀:
+//!
+//! ```text
+//! Z_eig  = drop_p(ReLU(U(h ⊙ UᵀX) W₁' + b₁')) W₂' + b₂'  or U(h ⊙ UᵀX) W' + b' with `linear`
+//! logits = η · Z_eig + (1 − η) · Z_gpr
+//! ```
+//!
+//! UᵀX is fixed and comes from `project`, so U(h ⊙ UᵀX W₁') costs one product with U, of as many columns as there are hidden
+//! units, for training and evaluation together. That code also rotates X to its singular vectors (`rotate` of `project`), cuts bins
+//! over both ends together (`binning: joint`), and starts every bin from an α of its own (`local-alphas`).
+//!
+//! The code that is public now has the equations, but forms the nodes × nodes matrix U diag(h) Uᵀ, and cuts bins by the number of
+//! nodes (`binning: by-nodes`), so nearly all eigenvalues share one polynomial. `dprate`, and two passes through the
 //! network with masks of their own (`masks: independent`), are in the code and not in the paper; the boundary
 //! regulariser (`reg`) is in the paper and not in the code.
 
-use std::ops::Range;
+mod params;
+mod spectral;
 
-use candle_core::{Result, Tensor};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use candle_core::{Result, bail};
 
-use super::blocks::{Boundary, Init, Partition, Perceptron, Scheme};
-use super::ops::{AsTensor, Basis, Eigenvectors, Response, Sided};
-use super::response::{Local, polynomial};
-use super::{At, Build, GraphView, Input, Learned, Level, Model, Output, Param, Pass, Respond, SpectrumView, Weights};
+use super::blocks::{Linear, Names, Perceptron};
+use super::ops::{AsTensor, Basis, Sided};
+use super::{Build, GraphSizes, GraphView, Input, Model, ModelWork, Output, Param, Pass, Respond, Weights};
 use crate::contract::StageError;
-use crate::contract::params::{DropoutRate, Problem};
+use params::{BranchMasks, Filters, Params};
+use spectral::{Spectral, fits, response};
 
-/// Which terms the model has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Terms {
-    /// Both sides and the global polynomial.
-    #[default]
-    Full,
-    /// The low side alone.
-    Low,
-    /// The high side alone.
-    High,
-    /// The low side and the global polynomial.
-    GprLow,
-    /// The high side and the global polynomial.
-    GprHigh,
-}
-
-/// Whether the branches share dropout masks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BranchMasks {
-    /// Each branch passes through the network with masks of its own.
-    #[default]
-    Independent,
-    /// One pass serves both branches.
-    Shared,
-}
-
-/// Parameters of `pp-gnn`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Params {
-    /// Which terms the model has.
-    pub variant: Terms,
-    /// Whether a single layer takes the place of the two-layer network, as in PP-GNN (Linear).
-    pub linear: bool,
-    /// Hidden units; unused with `linear`.
-    #[schemars(range(min = 1, max = 65536))]
-    pub hidden: usize,
-    /// Share of features and hidden units dropped in training.
-    #[schemars(with = "DropoutRate")]
-    pub dropout: f64,
-    /// Share of the network's output dropped before propagation; the spectral branch does without.
-    #[schemars(with = "DropoutRate")]
-    pub dprate: f64,
-    /// Degree of the global polynomial.
-    #[schemars(range(min = 0, max = 1000))]
-    pub order: usize,
-    /// Degree of the polynomial of a bin; as `order` if left out.
-    #[schemars(range(min = 0, max = 1000))]
-    pub local_order: Option<usize>,
-    /// Bins a side, of equal numbers of eigenvalues.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub bins: usize,
-    /// Bins of the low side; as `bins` if left out.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub bins_low: Option<usize>,
-    /// Bins of the high side; as `bins` if left out.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub bins_high: Option<usize>,
-    /// Weight of the spectral branch; the global polynomial has the rest.
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub eta: f64,
-    /// How all coefficients start.
-    pub init: Scheme,
-    /// Parameter of the init: restart probability of `ppr`, base of `nppr`, power of `sgc`.
-    pub alpha: f64,
-    /// The same for the polynomials of the bins; as `alpha` if left out.
-    pub local_alpha: Option<f64>,
-    /// Starting coefficients of init `ws`, from degree 0 to `order`.
-    pub weights: Option<Vec<f64>>,
-    /// The same for the polynomials of the bins; as `weights` if left out.
-    pub local_weights: Option<Vec<f64>>,
-    /// Whether the branches share dropout masks.
-    pub masks: BranchMasks,
-    /// Strength of the boundary regulariser.
-    #[schemars(range(min = 0.0))]
-    pub reg: f64,
-    /// Whether the regulariser also counts the pair of bins across the gap between the sides.
-    pub reg_gap: bool,
-}
-
-impl Default for Params {
-    fn default() -> Self {
-        Self {
-            variant: Terms::Full,
-            linear: false,
-            hidden: 64,
-            dropout: 0.5,
-            dprate: 0.5,
-            order: 4,
-            local_order: None,
-            bins: 4,
-            bins_low: None,
-            bins_high: None,
-            eta: 0.5,
-            init: Scheme::Ppr,
-            alpha: 0.1,
-            local_alpha: None,
-            weights: None,
-            local_weights: None,
-            masks: BranchMasks::Independent,
-            reg: 0.0,
-            reg_gap: true,
-        }
-    }
-}
-
-impl Params {
-    fn global_start(&self) -> Init<'_> {
-        Init { scheme: self.init, alpha: self.alpha, weights: self.weights.as_deref() }
-    }
-
-    fn local_start(&self) -> Init<'_> {
-        let weights = self.local_weights.as_deref().or(self.weights.as_deref());
-        Init { scheme: self.init, alpha: self.local_alpha.unwrap_or(self.alpha), weights }
-    }
-
-    fn local_order(&self) -> usize {
-        self.local_order.unwrap_or(self.order)
-    }
-
-    /// Returns whether there is a low side, a high side, and the global polynomial.
-    fn terms(&self) -> [bool; 3] {
-        match self.variant {
-            Terms::Full => [true, true, true],
-            Terms::Low => [true, false, false],
-            Terms::High => [false, true, false],
-            Terms::GprLow => [true, false, true],
-            Terms::GprHigh => [false, true, true],
-        }
-    }
-}
-
-impl crate::contract::params::Params for Params {
-    fn check(&self) -> std::result::Result<(), Vec<Problem>> {
-        let mut problems = self.global_start().check(self.order, "alpha", "weights");
-        // What is inherited was checked above, unless the orders differ.
-        if self.local_alpha.is_some() || self.local_weights.is_some() || self.local_order() != self.order {
-            for problem in self.local_start().check(self.local_order(), "local-alpha", "local-weights") {
-                if !problems.iter().any(|p| p.message == problem.message) {
-                    problems.push(problem);
-                }
-            }
-        }
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
-    }
-
-    fn complete(self) -> Self {
-        Self {
-            local_order: Some(self.local_order()),
-            bins_low: self.bins_low.or(Some(self.bins)),
-            bins_high: self.bins_high.or(Some(self.bins)),
-            local_alpha: self.local_alpha.or(Some(self.alpha)),
-            local_weights: self.local_weights.or_else(|| self.weights.clone()),
-            ..self
-        }
-    }
-}
+const FIRST: Names = Names::new("spectral-lin1.weight", "spectral-lin1.bias", "init/spectral-lin1");
+const SECOND: Names = Names::new("spectral-lin2.weight", "spectral-lin2.bias", "init/spectral-lin2");
 
 /// A perceptron filtered by one polynomial for all and one for every bin of eigenvalues.
 pub struct PpGnn {
-    net: Perceptron,
+    /// The network of Z₀; none where only filtered features are used.
+    net: Option<Perceptron>,
     spectral: Spectral,
+    /// The network on filtered features; none where its output is filtered.
+    own: Option<OwnNetwork>,
     /// lanes × (order + 1); none in the variants without the global polynomial.
     gamma: Option<Param>,
     /// Weights of the spectral branch and of the global polynomial.
@@ -202,42 +60,113 @@ pub struct PpGnn {
     masks: BranchMasks,
 }
 
-/// The spectral branch: U(h ⊙ UᵀZ).
-struct Spectral {
-    /// Uᵀ of the kept pairs, pairs × nodes.
-    vectors: Eigenvectors,
-    response: Response,
-    /// Coefficients of the kept sides, lanes × bins × (local order + 1) each.
-    gammas: Vec<Param>,
-    boundary: Option<(Boundary, f64)>,
+/// The network on filtered features.
+struct OwnNetwork {
+    first: Linear,
+    second: Option<Linear>,
+    dropout: f64,
 }
 
 impl Build for PpGnn {
     const NAME: &'static str = "pp-gnn";
     const ABOUT: &'static str = "Perceptron filtered by a global polynomial and one for every bin of eigenvalues";
+    const REFERENCE: &'static str =
+        "Lingam et al., \"A Piece-wise Polynomial Filtering Approach for Graph Neural Networks\", 2021";
+    const EQUATION: &'static str =
+        "η U(h ⊙ UᵀZ) + (1 − η) Σ_k γ_k Ã^k drop(Z),  h(λ_i) = Σ_j Γ_{bin(i),j} λ_i^j,  Z = MLP(X)";
     const VERSION: u32 = 2;
-    const NEEDS: &'static [&'static str] = &["spectrum"];
+    const NEEDS: &'static [&'static str] = &["spectrum", "projection"];
     const HIDDEN: &'static [&'static str] = &["network"];
     const RESPONSE: Option<Respond<Params>> = Some(response);
     type Params = Params;
 
+    fn needs(params: &Params) -> &'static [&'static str] {
+        match params.filters {
+            Filters::Output => &["spectrum"],
+            Filters::Features => Self::NEEDS,
+        }
+    }
+
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         let spectrum = graph.spectrum.as_ref().ok_or(StageError::MissingInput { slot: "spectrum" })?;
         let hidden = (!params.linear).then_some(params.hidden);
-        let net = Perceptron::new(graph, hidden, params.dropout, weights)?;
-        let (gamma, mixture) = match params.terms() {
-            [_, _, false] => (None, (1.0, 0.0)),
-            [_, _, true] => {
-                let gamma = params.global_start().trained("gamma", &[params.order + 1], "init/gamma", weights)?;
-                (Some(gamma), (params.eta, 1.0 - params.eta))
-            }
+        let [_, _, has_global] = params.terms();
+        let needs_net = has_global || params.filters == Filters::Output;
+        let net = needs_net.then(|| Perceptron::new(graph, hidden, params.dropout, weights)).transpose()?;
+        let (gamma, mixture) = if has_global {
+            let gamma = params.global_start().trained("gamma", &[params.order + 1], "init/gamma", weights)?;
+            (Some(gamma), (params.eta, 1.0 - params.eta))
+        } else {
+            (None, (1.0, 0.0))
         };
-        let spectral = Spectral::build(params, spectrum, weights)?;
-        Ok(Self { net, spectral, gamma, mixture, dprate: params.dprate, masks: params.masks })
+        let spectral = Spectral::build(params, graph.nodes, spectrum, weights)?;
+        let own = match params.filters {
+            Filters::Output => None,
+            Filters::Features => Some(OwnNetwork::build(params, &spectral, graph.classes, weights)?),
+        };
+        Ok(Self { net, spectral, own, gamma, mixture, dprate: params.dprate, masks: params.masks })
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
         Perceptron::widest(graph, (!params.linear).then_some(params.hidden))
+    }
+
+    fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
+        let ([low, high, global], classes) = (params.terms(), graph.classes);
+        // What has no weight is not computed.
+        let (spectral, global) = (!global || params.eta > 0.0, global && params.eta < 1.0);
+        let (of_output, hidden) = (params.filters == Filters::Output, (!params.linear).then_some(params.hidden));
+        let twice = of_output && params.masks == BranchMasks::Independent && spectral && global && params.dropout > 0.0;
+        let mut work = match of_output || global {
+            true => Perceptron::work(graph, hidden, if twice { 2 } else { 1 }),
+            false => ModelWork::on(graph),
+        };
+        if global {
+            work = work.units(classes).hops(params.order, classes).trained(params.order + 1);
+        }
+        let sides = [(low, params.bins_low), (high, params.bins_high)];
+        let columns = hidden.map_or(classes, Into::into);
+        for ((_, bins), pairs) in sides.into_iter().zip(graph.pairs).filter(|((has, _), _)| *has && spectral) {
+            work = work.trained(bins.unwrap_or(params.bins) * (params.local_order() + 1));
+            work = if of_output { work.filter(pairs, classes) } else { work.synthesis(pairs, columns) };
+        }
+        match hidden {
+            Some(hidden) if !of_output && spectral => {
+                work.trained(graph.features * hidden).units(hidden).dense(hidden, classes)
+            }
+            None if !of_output && spectral => work.trained(graph.features * classes),
+            _ => work,
+        }
+    }
+
+    fn fits(params: &Params, graph: &GraphSizes) -> std::result::Result<(), StageError> {
+        fits(params, graph)
+    }
+}
+
+impl OwnNetwork {
+    fn build(
+        params: &Params,
+        spectral: &Spectral,
+        classes: usize,
+        weights: &mut Weights,
+    ) -> std::result::Result<Self, StageError> {
+        let features = spectral.projection.as_ref().ok_or(StageError::MissingInput { slot: "projection" })?.columns();
+        let first = Linear::new(FIRST, features, if params.linear { classes } else { params.hidden }, weights)?;
+        let second = (!params.linear).then(|| Linear::new(SECOND, params.hidden, classes, weights)).transpose()?;
+        Ok(Self { first, second, dropout: params.dropout })
+    }
+
+    /// Returns η · Z_eig.
+    fn forward(&self, spectral: &Spectral, eta: f64, x: &Input, pass: &mut Pass) -> Result<Sided> {
+        // The weight scales the last layer: a few numbers instead of a row per node.
+        let (first, second) = (&self.first, self.second.as_ref());
+        let h = if second.is_some() { spectral.response()? } else { (spectral.response()? * eta)? };
+        let bias = first.bias.tensor();
+        let units = spectral.filtered(x, &first.weight, &h)?;
+        let Some(second) = second else { return units.plus_bias(&(bias * eta)?) };
+        let units = units.plus_bias(&bias)?.relu_dropout(pass.dropout(self.dropout, "dropout/spectral-hidden"))?;
+        units.times(&(second.weight.tensor() * eta)?)?.plus_bias(&(second.bias.tensor() * eta)?)
     }
 }
 
@@ -245,105 +174,40 @@ impl Model for PpGnn {
     fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
         let (eta, rest) = self.mixture;
         let gamma = self.gamma.as_ref().filter(|_| rest != 0.0);
-        let [z, z_spectral] = match self.masks {
-            BranchMasks::Independent if eta != 0.0 && gamma.is_some() => self.net.forward_twice(x, pass)?,
-            _ => {
-                let z = self.net.forward(x, pass)?;
-                [z.clone(), z]
+        let both_read_it = self.own.is_none() && gamma.is_some() && eta != 0.0;
+        // Z₀ for the global polynomial and for the spectral branch.
+        let z = match &self.net {
+            Some(net) if both_read_it && self.masks == BranchMasks::Independent => Some(net.forward_twice(x, pass)?),
+            Some(net) if self.own.is_none() || gamma.is_some() => {
+                let z = net.forward(x, pass)?;
+                Some([z.clone(), z])
             }
+            _ => None,
         };
-        // The weights scale coefficients: a few numbers instead of a row per node.
-        let spectral = |z: &Sided| z.filter(&self.spectral.vectors, &(self.spectral.response()? * eta)?);
-        let logits = match gamma {
-            None => spectral(&z)?,
-            Some(gamma) => {
+        // Mixing weights scale coefficients: a few numbers instead of a row per node.
+        let z_gpr = match (&z, gamma) {
+            (Some([z, _]), Some(gamma)) => {
                 let dropped = z.dropout(pass.dropout(self.dprate, "dropout/propagated"))?;
-                let global = dropped.polynomial(&graph.operator, Basis::Powers, &(gamma.tensor() * rest)?)?;
-                if eta == 0.0 { global } else { spectral(&z_spectral)?.plus(&global)? }
+                Some(dropped.polynomial(&graph.operator, Basis::Powers, &(gamma.tensor() * rest)?)?)
             }
+            _ => None,
+        };
+        let z_eig = match (&self.own, &z) {
+            _ if eta == 0.0 => None,
+            (Some(own), _) => Some(own.forward(&self.spectral, eta, x, pass)?),
+            (None, Some([_, z])) => Some(z.filter(&self.spectral.vectors, &(self.spectral.response()? * eta)?)?),
+            (None, None) => None,
+        };
+        let logits = match (z_eig, z_gpr) {
+            (Some(z_eig), Some(z_gpr)) => z_eig.plus(&z_gpr)?,
+            (Some(z), None) | (None, Some(z)) => z,
+            (None, None) => bail!("a model without a branch"),
         };
         let term = if pass.trains() { self.spectral.penalty()? } else { None };
-        Ok(Output::from(logits).with_term(term).with_hidden("network", &z))
+        // Where only filtered features are used, their network ends in the logits.
+        let network = z.map_or_else(|| logits.clone(), |[z, _]| z);
+        Ok(Output::from(logits).with_term(term).with_hidden("network", &network))
     }
-}
-
-impl Spectral {
-    fn build(params: &Params, spectrum: &SpectrumView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
-        let (order, [has_low, has_high, _]) = (params.local_order(), params.terms());
-        let (low, pairs) = (spectrum.low, spectrum.values.len());
-        let (mut partition, mut gammas) = (Partition::default(), vec![]);
-        let mut keep = |side, of_side: usize, count: Option<usize>, name, purpose| {
-            let count = count.unwrap_or(params.bins);
-            partition = std::mem::take(&mut partition).with_side(of_side, count).ok_or_else(|| {
-                StageError::unusable(
-                    format!("`{count}` bins on the {side} side, but the spectrum has `{of_side}` eigenpairs there"),
-                    "a bin needs at least one eigenpair: ask for fewer `bins`, or for more pairs in `evd`",
-                )
-            })?;
-            gammas.push(params.local_start().trained(name, &[count, order + 1], purpose, weights)?);
-            Ok::<_, StageError>(())
-        };
-        if has_low {
-            keep("low", low, params.bins_low, "gamma-low", "init/gamma-low")?;
-        }
-        if has_high {
-            keep("high", pairs - low, params.bins_high, "gamma-high", "init/gamma-high")?;
-        }
-        let kept = if has_low { 0 } else { low }..if has_high { pairs } else { low };
-        let values = &spectrum.values[kept.clone()];
-        let boundary = match params.reg {
-            0.0 => None,
-            strength => Boundary::new(values, &partition, order, params.reg_gap, weights)?.map(|b| (b, strength)),
-        };
-        let response = Response::new(values, order, partition.ranges);
-        Ok(Self { vectors: spectrum.vectors.keep(kept), response, gammas, boundary })
-    }
-
-    /// Returns the coefficients of all bins, lanes × bins × (local order + 1).
-    fn gamma(&self) -> Result<Tensor> {
-        Tensor::cat(&self.gammas.iter().map(AsTensor::tensor).collect::<Vec<_>>(), 1)
-    }
-
-    /// Returns h(λ) at the kept eigenvalues, lanes × pairs.
-    fn response(&self) -> Result<Tensor> {
-        self.response.of(&self.gamma()?)
-    }
-
-    /// Returns the boundary regulariser of every lane, if there is one.
-    fn penalty(&self) -> Result<Option<Tensor>> {
-        let Some((boundary, strength)) = &self.boundary else { return Ok(None) };
-        Ok(Some((boundary.penalty(&self.gamma()?)? * *strength)?))
-    }
-}
-
-/// The global polynomial, and that of the bin of a kept eigenvalue. A point that is none belongs to the bin that an
-/// eigenvalue there would be in: bins meet halfway between their facing ends, and end where their side ends.
-fn response(params: &Params, learned: &Learned, at: At) -> Level {
-    let [has_low, has_high, has_global] = params.terms();
-    let (eta, rest) = if has_global { (params.eta, 1.0 - params.eta) } else { (1.0, 0.0) };
-    let global = has_global.then(|| rest * polynomial(&learned.values("gamma"), at.lambda));
-    let sides = [
-        ("low", "gamma-low", learned.low, 0, has_low, params.bins_low),
-        ("high", "gamma-high", learned.high, learned.low.len(), has_high, params.bins_high),
-    ];
-    let local = sides.into_iter().filter(|side| side.4).find_map(|(side, name, values, first, _, count)| {
-        let ranges = Partition::default().with_side(values.len(), count.unwrap_or(params.bins))?.ranges;
-        let bin = match at.pair {
-            Some(pair) => {
-                let of_side = pair.checked_sub(first)?;
-                ranges.iter().position(|range| range.contains(&of_side))?
-            }
-            None => {
-                (values.last()? <= &at.lambda && &at.lambda <= values.first()?).then_some(())?;
-                let above = |range: &&Range<usize>| at.lambda < (values[range.start - 1] + values[range.start]) / 2.0;
-                ranges[1..].iter().take_while(above).count()
-            }
-        };
-        let terms = params.local_order() + 1;
-        let value = eta * polynomial(learned.values(name).get(bin * terms..(bin + 1) * terms)?, at.lambda);
-        Some(Local { side, bin, value })
-    });
-    Level { global, local }
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use crate::kinds::Weight;
 /// What training left of a split, and what it was given.
 #[derive(Clone, Copy)]
 pub struct Learned<'a> {
+    /// Number of nodes of the graph.
+    pub nodes: usize,
     /// Weights by name.
     pub weights: &'a BTreeMap<String, Weight>,
     /// Eigenvalues of the low side that the model was given, descending; empty if it needs none.
@@ -52,7 +54,7 @@ pub struct Level {
 pub struct Local {
     /// The side of the spectrum: `low` or `high`.
     pub side: &'static str,
-    /// The bin, counted from the largest eigenvalue of the side.
+    /// The bin, counted from the largest eigenvalue of the side, or of both sides where bins are cut over both together.
     pub bin: usize,
     /// The term.
     pub value: f64,

@@ -11,25 +11,32 @@ use crate::math::random::Stream;
 /// The random streams of one lane: one per purpose, so that a draw for one never shifts another.
 pub struct Streams {
     seed: u64,
-    split: String,
+    split: usize,
+    /// The split as streams are named by it.
+    name: String,
     open: BTreeMap<&'static str, Stream>,
 }
 
 impl Streams {
     /// Names the streams of a split.
     pub fn new(seed: u64, split: usize) -> Self {
-        Self { seed, split: split.to_string(), open: BTreeMap::new() }
+        Self { seed, split, name: split.to_string(), open: BTreeMap::new() }
+    }
+
+    /// Returns the split.
+    pub fn split(&self) -> usize {
+        self.split
     }
 
     /// Returns the stream of a purpose, such as `init/lin1`, where it was left.
     pub fn open(&mut self, purpose: &'static str) -> &mut Stream {
-        self.open.entry(purpose).or_insert_with(|| Stream::new(self.seed, &["train", &self.split, purpose]))
+        self.open.entry(purpose).or_insert_with(|| Stream::new(self.seed, &["train", &self.name, purpose]))
     }
 
     /// Returns a number that stands for the stream of a purpose on a GPU: its first 64 bits.
     #[cfg(feature = "cuda")]
     fn key(&self, purpose: &'static str) -> u64 {
-        let mut stream = Stream::new(self.seed, &["train", &self.split, purpose]);
+        let mut stream = Stream::new(self.seed, &["train", &self.name, purpose]);
         u64::from(stream.bits()) | u64::from(stream.bits()) << 32
     }
 }
@@ -101,8 +108,9 @@ pub(super) mod keys {
         }
 
         /// Returns the masks of this pass.
-        pub fn masks(&mut self, lanes: &[Streams], p: f64, purpose: &'static str) -> LaneMasks {
-            let name = || Arc::new(cuda::Keys::new(lanes.iter().map(|lane| lane.key(purpose)).collect()));
+        pub fn masks(&mut self, lanes: &[Streams], p: f64, purpose: &'static str, stacks: usize) -> LaneMasks {
+            let of_lane = |lane: &Streams| std::iter::repeat_n(lane.key(purpose), stacks);
+            let name = || Arc::new(cuda::Keys::new(lanes.iter().flat_map(of_lane).collect()));
             let (keys, uses) = self.named.entry(purpose).or_insert_with(|| (name(), 0));
             *uses += 1;
             // A purpose that a pass uses again gets other masks, as a stream would give.

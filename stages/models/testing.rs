@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::ops::{AsTensor, Gradients, Sided, Sides, Tape};
 use super::{Build, GraphParts, GraphView, Input, MODELS, Model, Named, Output, Pass, Streams, Weights};
 use crate::contract::Chosen;
-use crate::kinds::{Features, Matrix, Nodes, Operator, Side, Spectrum};
+use crate::kinds::{Features, Matrix, Nodes, Operator, Projection, SeparatedHops, Side, Spectrum};
 use crate::math::csr::Csr;
 use crate::math::random::Stream;
 
@@ -83,10 +83,77 @@ pub(crate) fn view(dtype: DType) -> GraphView {
 }
 
 /// Artifacts as models see them.
-pub(crate) fn view_of((operator, nodes, spectrum): (Operator, Nodes, Spectrum), dtype: DType) -> GraphView {
-    let parts =
-        GraphParts { operator: &operator, nodes: &nodes, spectrum: Some(&spectrum), second_operator: Some(&operator) };
-    GraphView::new(parts, dtype, Device::Cpu).unwrap()
+pub(crate) fn view_of(artifacts: (Operator, Nodes, Spectrum), dtype: DType) -> GraphView {
+    GraphView::new(TestGraph::of(artifacts).parts(), dtype, Device::Cpu).unwrap()
+}
+
+/// All artifacts of one graph that a model may need.
+pub(crate) struct TestGraph {
+    pub operator: Operator,
+    pub nodes: Nodes,
+    pub spectrum: Spectrum,
+    pub projection: Projection,
+    pub hops: SeparatedHops,
+}
+
+impl TestGraph {
+    /// Makes the others from operator, nodes and spectrum.
+    pub fn of((operator, nodes, spectrum): (Operator, Nodes, Spectrum)) -> Self {
+        let projection = projection(&spectrum, &nodes);
+        let hops = hops(&operator);
+        Self { operator, nodes, spectrum, projection, hops }
+    }
+
+    /// Everything that a view can be made of.
+    pub fn parts(&self) -> GraphParts<'_> {
+        GraphParts {
+            spectrum: Some(&self.spectrum),
+            second_operator: Some(&self.operator),
+            projection: Some(&self.projection),
+            hops: Some(&self.hops),
+            ..GraphParts::of(&self.operator, &self.nodes)
+        }
+    }
+}
+
+/// The first four hops of the sum of the first four powers, by plain products.
+pub(crate) fn hops(operator: &Operator) -> SeparatedHops {
+    let (matrix, n) = (&operator.matrix, operator.nodes());
+    let mut sum = vec![0.0; n * n];
+    let (mut distance, mut power) = (vec![usize::MAX; n * n], vec![0.0; n * n]);
+    (0..n).for_each(|i| (distance[i * n + i], power[i * n + i]) = (0, 1.0));
+    for k in 1..=4 {
+        let entry = |at: usize| (0..n).map(|m| matrix.get(at / n, m) * power[m * n + at % n]).sum::<f64>();
+        power = (0..n * n).map(entry).collect();
+        for at in 0..n * n {
+            sum[at] += power[at];
+            if power[at] != 0.0 && distance[at] == usize::MAX {
+                distance[at] = k;
+            }
+        }
+    }
+    let hop = |l: usize| {
+        let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+        for i in 0..n {
+            for j in (0..n).filter(|j| distance[i * n + j] == l || (l == 1 && i == *j)) {
+                indices.push(j as u32);
+                values.push(sum[i * n + j] as f32);
+            }
+            indptr.push(indices.len() as u64);
+        }
+        (l, Csr::new(n, indptr, indices, values).unwrap())
+    };
+    SeparatedHops { nodes: n, hops: (1..=4).map(hop).collect() }
+}
+
+/// UᵀX by plain sums.
+pub(crate) fn projection(spectrum: &Spectrum, nodes: &Nodes) -> Projection {
+    let (x, n) = (nodes.features.to_dense(), spectrum.nodes);
+    let vectors = spectrum.low.vectors.chunks(n).chain(spectrum.high.vectors.chunks(n));
+    let sum = |u: &[f32], j: usize| (0..n).map(|i| f64::from(u[i]) * f64::from(x.row(i)[j])).sum::<f64>();
+    let data: Vec<f32> = vectors.flat_map(|u| (0..x.cols).map(|j| sum(u, j) as f32).collect::<Vec<_>>()).collect();
+    let eigenvalues = [&spectrum.low.values[..], &spectrum.high.values].concat();
+    Projection { features: Matrix { rows: eigenvalues.len(), cols: x.cols, data }, eigenvalues }
 }
 
 /// The graph as a model sees it: BernNet wants no self-loops.
@@ -112,6 +179,22 @@ pub(crate) fn zoo() -> Vec<(&'static str, Value)> {
         ("lr", json!({})),
         ("mlp", json!({"hidden": 5})),
         ("gcn", json!({"hidden": 5})),
+        ("gcn", json!({"hidden": 5, "batch-norm": true})),
+        ("gcn-kipf", json!({"hidden": 5})),
+        ("gcn-kipf", json!({"hidden": 5, "batch-norm": true})),
+        ("gcn-ogb", json!({"hidden": 5})),
+        ("gcn-ogb", json!({"hidden": 5, "layers": 4, "batch-norm": false})),
+        ("sgcn", json!({"order": 2, "dropout": 0.0})),
+        ("sgcn", json!({"order": 2, "dropout": 0.4})),
+        ("lgc", json!({"order": 3})),
+        ("tdgnn", json!({"hidden": 5, "hops": [1, 3], "dropout-hidden": 0.3})),
+        ("tdgnn", json!({"hidden": 5, "hops": [1, 2], "weighted": true})),
+        ("arma", json!({"stacks": 2, "depth": 2})),
+        ("arma", json!({"stacks": 3, "depth": 3, "shared-weights": true, "last-activation": "identity"})),
+        ("adagnn", json!({"hidden": 5, "layers": 2, "l1": 0.01})),
+        ("adagnn", json!({"hidden": 5, "layers": 4, "dropout": 0.4})),
+        ("gfir", json!({"order": 2})),
+        ("gfir", json!({"order": 2, "drops": "weights"})),
         ("appnp", json!({"hidden": 5, "order": 3, "alpha": 0.2})),
         ("gpr-gnn", json!({"hidden": 5, "order": 3, "init": "random"})),
         ("bernnet", json!({"hidden": 5, "order": 3})),
@@ -124,13 +207,20 @@ pub(crate) fn zoo() -> Vec<(&'static str, Value)> {
         pp(json!({"masks": "shared"})),
         pp(json!({"reg": 0.7})),
         pp(json!({"eta": 1.0})),
+        pp(json!({"binning": "joint", "bins": 3, "reg": 0.7})),
+        pp(json!({"filters": "features"})),
+        pp(json!({"filters": "features", "variant": "low"})),
+        pp(json!({"filters": "features", "variant": "gpr-high", "linear": true})),
+        pp(
+            json!({"filters": "features", "binning": "joint", "bins": 3, "init": "ppr", "local-alphas": [0.1, 0.5, 0.2, 0.9]}),
+        ),
     ]
 }
 
 /// The parameters of a model without any dropout.
 pub(crate) fn undropped(model: &str, params: &Value) -> Value {
     let mut params = params.clone();
-    for name in ["dropout", "dprate"] {
+    for name in ["dropout", "dprate", "dropout-hidden"] {
         let known = MODELS.iter().find(|row| row.variant.name == model).unwrap().variant.schema();
         if known["properties"].get(name).is_some() {
             params[name] = json!(0.0);
@@ -184,6 +274,16 @@ impl<M: Model> Built<M> {
     /// Returns the logits of an evaluation.
     pub fn eval(&self, graph: &GraphView) -> Tensor {
         eval(&*self.model, graph, self.streams.len())
+    }
+
+    /// Returns whether training differs from evaluation by nothing but a mask on the activation `hidden`, with rate ½: survivors
+    /// are twice what evaluation has.
+    pub fn drops_hidden_units_alone(&mut self, graph: &GraphView) -> bool {
+        let output = forward(&*self.model, graph, Sides::Both, &mut self.streams);
+        let (_, hidden) = &output.hidden[0];
+        let (main, eval) = (flat(hidden.main()), flat(hidden.eval().unwrap()));
+        assert!(main.iter().any(|x| *x != 0.0) && main.iter().zip(&eval).any(|(m, e)| *m == 0.0 && *e != 0.0));
+        main.iter().zip(&eval).all(|(m, e)| *m == 0.0 || (m - 2.0 * e).abs() < 1e-9)
     }
 
     /// Returns the logits of a training pass, with the masks that come next.

@@ -45,7 +45,7 @@ fn every_model_gives_finite_logits_and_unique_weight_names() {
             assert_eq!(output.hidden.iter().map(|(name, _)| *name).collect::<Vec<_>>(), row.hidden, "{name}");
             assert_eq!((logits.dims(), logits.dtype()), ([2, graph.nodes, graph.classes].as_slice(), dtype));
             assert!(flat(logits).iter().all(|x| x.is_finite()), "{name}");
-            let names: Vec<_> = built.weights.iter().map(|w| w.name).collect();
+            let names: Vec<_> = built.weights.iter().map(|w| &*w.name).collect();
             assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{name}");
             assert!(built.weights.iter().all(|w| w.param.tensor().dim(0).unwrap() == 2), "{name}: lanes come first");
         }
@@ -63,13 +63,18 @@ fn evaluation_is_repeatable_and_equals_training_without_dropout() {
         let mut undropped = build(&testing::undropped(name, &params));
         let first = bits(&testing::eval(&*undropped.model, &graph, 2));
         assert_eq!(first, bits(&testing::eval(&*undropped.model, &graph, 2)), "{name}");
-        assert_eq!(first, train(&mut undropped), "{name}");
+        // Batch normalisation trains with moments of its own.
+        if undropped.weights.iter().all(|weight| weight.rule.is_some()) {
+            assert_eq!(first, train(&mut undropped), "{name}");
+        }
 
         let mut built = build(&params);
         let dropped = train(&mut built);
         let drops = params != testing::undropped(name, &params);
         assert_eq!(dropped != train(&mut built), drops, "{name}: every pass has masks of its own, if it drops");
-        assert_eq!(first, bits(&testing::eval(&*built.model, &graph, 2)), "{name}: dropout shifted the weights");
+        // SGCN has another way to the same sums where it drops nothing.
+        let far = distance(&testing::eval(&*undropped.model, &graph, 2), &testing::eval(&*built.model, &graph, 2));
+        assert!(far < 1e-6, "{name}: dropout shifted the weights by {far}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The weights of a model, drawn lane by lane, and what it changes itself: one tensor for all lanes.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -7,6 +8,8 @@ use candle_core::{DType, Device, Result, Tensor, Var, bail};
 
 use super::ops::AsTensor;
 use super::{Pass, Streams};
+use crate::contract::StageError;
+use crate::kinds::Trained;
 use crate::math::random::Stream;
 use crate::optim::Rule;
 
@@ -81,11 +84,14 @@ impl AsTensor for State {
     }
 }
 
+/// The name of a tensor: fixed, or that of a layer by its number.
+pub type WeightName = Cow<'static, str>;
+
 /// A tensor of a model with its name.
 #[derive(Clone)]
 pub struct Named {
     /// Unique in a model.
-    pub name: &'static str,
+    pub name: WeightName,
     /// The tensor.
     pub param: Param,
     /// Learning rate and weight decay; none if the model changes the tensor itself.
@@ -95,6 +101,8 @@ pub struct Named {
 /// The weights of a model while it is built: every lane draws from streams of its own.
 pub struct Weights<'s> {
     lanes: &'s mut [Streams],
+    /// Weights that were trained before, by split.
+    pretrained: Option<&'s Trained>,
     dtype: DType,
     device: Device,
     named: Vec<Named>,
@@ -103,7 +111,40 @@ pub struct Weights<'s> {
 impl<'s> Weights<'s> {
     /// Opens an empty list for lanes with these streams.
     pub fn new(lanes: &'s mut [Streams], dtype: DType, device: Device) -> Self {
-        Self { lanes, dtype, device, named: Vec::new() }
+        Self { lanes, pretrained: None, dtype, device, named: Vec::new() }
+    }
+
+    /// Lets a model start from weights that were trained before, on the same splits.
+    #[must_use]
+    pub fn with_pretrained(self, pretrained: Option<&'s Trained>) -> Self {
+        Self { pretrained, ..self }
+    }
+
+    /// Replaces tensors that were added by those of the same names that were trained before, of the same split.
+    ///
+    /// # Errors
+    /// [`StageError::Unusable`] when there are none of that name, shape or split.
+    pub fn start_from_pretrained(&mut self, names: &[&str]) -> std::result::Result<(), StageError> {
+        let pretrained = self.pretrained.ok_or(StageError::MissingInput { slot: "pretrained" })?;
+        for name in names {
+            let Some(named) = self.named.iter().find(|named| named.name == *name) else { continue };
+            let shape = &named.param.tensor().dims()[1..].to_vec();
+            let mut values = Vec::new();
+            for lane in self.lanes.iter() {
+                let found = pretrained.splits.get(lane.split()).and_then(|split| split.weights.get(*name));
+                let fits = found.filter(|(there, _)| there == shape);
+                let (_, weight) = fits.ok_or_else(|| {
+                    let what = match found {
+                        Some((there, _)) => format!("`{name}` has shape {there:?} in `pretrained`, and {shape:?} here"),
+                        None => format!("`pretrained` has no `{name}` of split `{}`", lane.split()),
+                    };
+                    StageError::unusable(what, "train both on the same splits, with the same model and sizes")
+                })?;
+                values.extend(weight.iter().map(|value| f64::from(*value)));
+            }
+            named.param.set(&self.constant(&values, &[&[self.lanes.len()], &shape[..]].concat())?)?;
+        }
+        Ok(())
     }
 
     /// Adds a tensor whose values every lane draws from its stream of a purpose, such as `init/lin1`, where it was left.
@@ -112,7 +153,7 @@ impl<'s> Weights<'s> {
     /// When the values do not fill the shape.
     pub fn add(
         &mut self,
-        name: &'static str,
+        name: impl Into<WeightName>,
         rule: Rule,
         shape: &[usize],
         purpose: &'static str,
@@ -120,10 +161,10 @@ impl<'s> Weights<'s> {
     ) -> Result<Param> {
         let values: Vec<f64> = self.lanes.iter_mut().flat_map(|lane| draw(lane.open(purpose))).collect();
         let shape = [&[self.lanes.len()], shape].concat();
-        self.push(name, Some(rule), &self.constant(&values, &shape)?)
+        self.push(name.into(), Some(rule), &self.constant(&values, &shape)?)
     }
 
-    fn push(&mut self, name: &'static str, rule: Option<Rule>, tensor: &Tensor) -> Result<Param> {
+    fn push(&mut self, name: WeightName, rule: Option<Rule>, tensor: &Tensor) -> Result<Param> {
         if self.named.iter().any(|there| there.name == name) {
             bail!("a model has two tensors of the name `{name}`");
         }
@@ -136,9 +177,9 @@ impl<'s> Weights<'s> {
     ///
     /// # Errors
     /// When the values do not fill the shape.
-    pub fn state(&mut self, name: &'static str, shape: &[usize], values: &[f64]) -> Result<State> {
+    pub fn state(&mut self, name: impl Into<WeightName>, shape: &[usize], values: &[f64]) -> Result<State> {
         let one = self.constant(values, shape)?;
-        self.push(name, None, &one.broadcast_left(self.lanes.len())?.contiguous()?).map(State)
+        self.push(name.into(), None, &one.broadcast_left(self.lanes.len())?.contiguous()?).map(State)
     }
 
     /// Adds a tensor drawn uniformly from [−r, r).
@@ -147,7 +188,7 @@ impl<'s> Weights<'s> {
     /// When the tensor library refuses an operation.
     pub fn uniform(
         &mut self,
-        name: &'static str,
+        name: impl Into<WeightName>,
         rule: Rule,
         shape: &[usize],
         purpose: &'static str,
@@ -155,6 +196,21 @@ impl<'s> Weights<'s> {
     ) -> Result<Param> {
         let count = shape.iter().product();
         self.add(name, rule, shape, purpose, |stream| (0..count).map(|_| stream.symmetric(r)).collect())
+    }
+
+    /// Adds a matrix drawn from Glorot's uniform distribution, U(±√(6/(in + out))).
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn glorot(
+        &mut self,
+        name: impl Into<WeightName>,
+        rule: Rule,
+        [inputs, outputs]: [usize; 2],
+        purpose: &'static str,
+    ) -> Result<Param> {
+        let r = (6.0 / (inputs + outputs).max(1) as f64).sqrt();
+        self.uniform(name, rule, &[inputs, outputs], purpose, r)
     }
 
     /// Returns numbers that are not trained, where the weights are and of their type.

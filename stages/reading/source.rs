@@ -4,19 +4,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::contract::StageError;
+use crate::contract::{StageError, bounded};
 
 /// Opens a file.
 ///
 /// # Errors
-/// When it cannot be opened, or is a folder.
+/// When it cannot be opened, or is no regular file.
 pub fn open(path: &Path) -> Result<File, StageError> {
-    let cannot = |e: &dyn std::fmt::Display| StageError::data(path.display(), format!("cannot open: {e}"));
-    let file = File::open(path).map_err(|e| cannot(&e))?;
-    match file.metadata() {
-        Ok(about) if about.is_dir() => Err(cannot(&"it is a folder")),
-        _ => Ok(file),
-    }
+    let opened = bounded::regular(path).and_then(|_| File::open(path));
+    opened.map_err(|e| StageError::data(path.display(), format!("cannot open: {e}")))
 }
 
 /// Opens a file that should be `expected`, as [`foreign`] says.
@@ -46,7 +42,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, StageError> {
 /// Recognises a file that is not `expected` (`an npz file`, `a table`) at all: empty, a web page, a Git LFS pointer.
 pub fn foreign(path: &Path, expected: &str) -> Option<StageError> {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|f| f.take(256).read_to_end(&mut start));
+    let read = bounded::regular(path).and_then(|_| File::open(path)?.take(256).read_to_end(&mut start));
     let text = start.trim_ascii_start().to_ascii_lowercase();
     let about = |what: String| StageError::data(path.display(), what);
     if let Err(e) = read {

@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use candle_core::{DType, Result as TensorResult, Tensor};
 
 use super::Run;
+use super::fits::undefined;
 use crate::contract::StageError;
-use crate::kinds::{Epoch, Part, ScoreDef, TrainedSplit, Undefined, ValMetric};
+use crate::kinds::{Epoch, Part, ScoreDef, TrainedSplit, Undefined};
 use crate::models::ops::{AsTensor, Gradients, LaneScore, Sides, Tape, Targets, score_pass};
 use crate::models::{BatchStreams, Input, Model, Named, Output, Weights};
-use crate::optim::{Adam, Settings, StepDecay, WindowedStop};
+use crate::optim::{Adam, Settings, WindowedStop};
 
 /// The lanes of a batch that still train, and their state.
 pub(super) struct Batch<'r> {
@@ -46,6 +47,8 @@ struct Lane {
     kept: Option<(usize, f64)>,
     /// Loss of the last training pass, whose evaluation is still to come.
     train_loss: f64,
+    /// The last loss that was a number.
+    last_finite: Option<f64>,
     ends: Option<End>,
 }
 
@@ -64,7 +67,8 @@ impl<'r> Batch<'r> {
     /// Builds the model for some splits.
     pub fn new(run: &'r Run<'r>, splits: &[usize]) -> Result<Self, StageError> {
         let mut streams = BatchStreams::new(run.params.seed, splits, run.data.device());
-        let mut weights = Weights::new(streams.lanes(), run.data.dtype(), run.data.device().clone());
+        let weights = Weights::new(streams.lanes(), run.data.dtype(), run.data.device().clone());
+        let mut weights = weights.with_pretrained(run.pretrained);
         let model = run.model.build(&run.data, &mut weights)?;
         let weights = weights.into_named().into_iter();
         let weights = weights.map(|named| Weight { adam: named.rule.map(Adam::new), named, kept: None }).collect();
@@ -78,6 +82,7 @@ impl<'r> Batch<'r> {
             history: Vec::new(),
             kept: None,
             train_loss: f64::NAN,
+            last_finite: None,
             ends: None,
         };
         Ok(Self {
@@ -188,8 +193,7 @@ impl<'r> Batch<'r> {
 
     fn step(&mut self, gradients: &Gradients, epoch: usize) -> TensorResult<()> {
         let p = self.run.params;
-        let schedule = StepDecay { lr: p.lr, factor: p.lr_decay, every: p.lr_decay_every };
-        let settings = Settings { lr: p.lr, lr_now: schedule.at(epoch), weight_decay: p.weight_decay };
+        let settings = Settings { lr: p.lr, lr_now: p.schedule().at(epoch), weight_decay: p.weight_decay };
         for weight in &mut self.weights {
             let var = weight.named.param.var();
             if let Some(adam) = &mut weight.adam
@@ -253,7 +257,7 @@ impl<'r> Batch<'r> {
             let kept = kept.as_ref().ok_or_else(no_epoch)?;
             Ok((name.to_owned(), (kept.dims()[1..].to_vec(), values(kept)?)))
         };
-        let weights = self.weights.iter().map(|weight| named((weight.named.name, &weight.kept)));
+        let weights = self.weights.iter().map(|weight| named((&weight.named.name, &weight.kept)));
         let hidden = self.hidden.iter().map(|(name, kept)| named((name, kept)));
         Ok(TrainedSplit {
             best_epoch,
@@ -271,13 +275,7 @@ impl Lane {
         let value = |(row, score): (&&ScoreDef, &Result<f64, Undefined>)| {
             let finite = |value: f64| if value.is_finite() { Ok(value) } else { Err(format!("it is `{value}`")) };
             let value = score.clone().map_err(|why| why.to_string()).and_then(finite);
-            value.map_err(|why| {
-                let metric = ValMetric::of(row.variant.name);
-                StageError::unusable(
-                    format!("`{metric}` of split `{}` is undefined: {why}", self.split),
-                    "name another metric in `select` or `stop-on`, or give every class validation nodes",
-                )
-            })
+            value.map_err(|why| undefined(row, self.split, &why))
         };
         run.watched.further.iter().zip(scores).map(value).collect()
     }
@@ -294,12 +292,20 @@ impl Lane {
             return;
         }
         if !loss.is_finite() {
+            let before =
+                self.last_finite.map_or("there was none before".to_owned(), |last| format!("`{last:.4}` before"));
+            let (split, lr) = (self.split, run.params.schedule().at(epoch));
             let error = StageError::numeric(
-                format!("the {which} loss of split `{}` is `{loss}` in epoch `{epoch}`", self.split),
+                format!(
+                    "the {which} loss of split `{split}` is `{loss}` in epoch `{epoch}` ({before}; learning rate `{lr}`)"
+                ),
                 "the weights have diverged: lower `lr`, or check the features for huge values",
             );
             self.fails(run, error);
-        } else if run.first_failed.load(Ordering::Relaxed) < self.split {
+            return;
+        }
+        self.last_finite = Some(loss);
+        if run.first_failed.load(Ordering::Relaxed) < self.split {
             self.ends = Some(End::Unwanted);
         }
     }

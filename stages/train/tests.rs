@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::{Artifact, InputDir, Row, StageDef};
-use crate::kinds::{Epoch, Features, Matrix, Nodes, Operator, SCORES, Spectrum};
+use crate::kinds::{Epoch, Features, Matrix, Nodes, Operator, Part, SCORES};
 use crate::math::random::Stream;
+use crate::models::MODELS;
 use crate::models::ops::Targets;
-use crate::models::{MODELS, testing};
+use crate::models::testing::{self, TestGraph};
 
 fn params(model: &str) -> Params {
     let written = json!({"model": model, "epochs": 30, "lr": 0.05});
@@ -40,15 +41,9 @@ fn chosen<'a>(model: &str, params: &'a Value) -> Option<Chosen<'a, dyn Row>> {
     Some(Chosen { row, params })
 }
 
-type Graph = (Operator, Nodes, Spectrum);
-
-fn parts((operator, nodes, spectrum): &Graph) -> GraphParts<'_> {
-    GraphParts { operator, nodes, spectrum: Some(spectrum), second_operator: Some(operator) }
-}
-
 /// Trains in a pool of that many threads, as the engine does.
 fn train_on(
-    graph: &Graph,
+    graph: &TestGraph,
     params: &Params,
     variant: &Value,
     splits: &Splits,
@@ -57,11 +52,11 @@ fn train_on(
     let cancel = AtomicBool::new(false);
     let used: Vec<&'static dyn Row> = SCORES.iter().map(|row| row as &dyn Row).collect();
     let job = Job { threads, chosen: chosen(&params.model, variant), used: &used, ..Job::alone(&cancel) };
-    testing::with_threads(threads, || train(params, parts(graph), splits, &job))
+    testing::with_threads(threads, || train(params, graph.parts(), None, splits, &job))
 }
 
 fn run_with(params: &Params, variant: &Value, splits: &Splits, threads: usize) -> Result<Trained, StageError> {
-    train_on(&testing::artifacts(), params, variant, splits, threads)
+    train_on(&TestGraph::of(testing::artifacts()), params, variant, splits, threads)
 }
 
 /// The accuracy of a trained split on some nodes.
@@ -76,7 +71,7 @@ fn run(params: &Params, variant: Value, count: usize) -> Trained {
 
 /// Two classes of 30 nodes. A node's features say its class with much noise; its edges, three in four, lead to its own
 /// class, or with `opposite` to the other one. With or without self-loops, and with all eigenpairs.
-fn noisy(opposite: bool, loops: bool) -> (Graph, Splits) {
+fn noisy(opposite: bool, loops: bool) -> (TestGraph, Splits) {
     let (n, mut stream) = (60usize, Stream::new(1, &["test"]));
     let class = |i: usize| i % 2;
     let mut adjacency = vec![vec![0.0; n]; n];
@@ -96,7 +91,7 @@ fn noisy(opposite: bool, loops: bool) -> (Graph, Splits) {
     };
     let part = |i: usize| [Part::Train, Part::Val, Part::Test][i / 2 % 3];
     let (operator, spectrum) = testing::normalised(&adjacency);
-    ((operator, nodes, spectrum), Splits { parts: vec![(0..n).map(part).collect()] })
+    (TestGraph::of((operator, nodes, spectrum)), Splits { parts: vec![(0..n).map(part).collect()] })
 }
 
 #[test]
@@ -108,7 +103,7 @@ fn graphs_help_the_models_that_see_them() {
         let history = &trained.splits[0].history;
         let best = trained.splits[0].best_epoch;
         assert!(history[best].val_loss < history[0].val_loss, "{model}");
-        accuracy(&trained.splits[0], &splits.nodes(0, Part::Test), &graph.1)
+        accuracy(&trained.splits[0], &splits.nodes(0, Part::Test), &graph.nodes)
     };
     let features_alone = accuracy_of("lr", &json!({"dropout": 0.0}), false);
     assert!((0.6..0.85).contains(&features_alone), "the features say something: {features_alone}");
@@ -151,9 +146,9 @@ fn threads_change_no_byte_where_kernels_are_cut_into_tasks() {
         let with = |threads| {
             let cancel = AtomicBool::new(false);
             let job = Job { threads, chosen: chosen(model, &variant), ..Job::alone(&cancel) };
-            let parts = GraphParts { operator: &operator, nodes: &nodes, spectrum: None, second_operator: None };
+            let parts = GraphParts::of(&operator, &nodes);
             let params = Params { epochs: 3, ..params(model) };
-            testing::with_threads(threads, || train(&params, parts, &splits, &job)).unwrap()
+            testing::with_threads(threads, || train(&params, parts, None, &splits, &job)).unwrap()
         };
         let one = with(1);
         assert!(one == with(2) && one == with(3), "{model}");
@@ -185,9 +180,9 @@ fn train_words(nodes: &Nodes, dropout: f64, threads: usize) -> Trained {
     let (operator, _, splits) = words();
     let (cancel, variant) = (AtomicBool::new(false), json!({"hidden": 16, "dropout": dropout}));
     let job = Job { threads, chosen: chosen("mlp", &variant), ..Job::alone(&cancel) };
-    let parts = GraphParts { operator: &operator, nodes, spectrum: None, second_operator: None };
+    let parts = GraphParts::of(&operator, nodes);
     let params = Params { epochs: 40, lr: 0.01, ..params("mlp") };
-    testing::with_threads(threads, || train(&params, parts, &splits, &job)).unwrap()
+    testing::with_threads(threads, || train(&params, parts, None, &splits, &job)).unwrap()
 }
 
 #[test]
@@ -265,7 +260,7 @@ fn a_metric_that_validation_nodes_do_not_define_is_an_error_and_no_number() {
     let splits = splits(1);
     splits.nodes(0, Part::Val).iter().for_each(|node| nodes.labels[*node as usize] = 1);
     let params = Params { select: ValMetric::of("roc-auc"), ..params("mlp") };
-    let error = train_on(&(operator, nodes, spectrum), &params, &json!({}), &splits, 1).unwrap_err();
+    let error = train_on(&TestGraph::of((operator, nodes, spectrum)), &params, &json!({}), &splits, 1).unwrap_err();
     assert_eq!(error.to_string(), "`val-roc-auc` of split `0` is undefined: no node is of class 0");
 }
 
@@ -331,8 +326,10 @@ fn splits_that_cannot_be_trained_on_are_refused_with_a_hint() {
 
 #[test]
 fn a_class_without_training_nodes_and_a_split_without_test_nodes_are_allowed() {
-    let parts = (0..testing::NODES).map(|i| if i < 5 { Part::Train } else { Part::Val }).collect();
-    let trained = run_with(&params("mlp"), &json!({}), &Splits { parts: vec![parts] }, 1).unwrap();
+    let mut graph = TestGraph::of(testing::artifacts());
+    (graph.nodes.classes, graph.nodes.labels[testing::NODES - 1]) = (3, 2);
+    let parts = (0..testing::NODES).map(|i| if i < 9 { Part::Train } else { Part::Val }).collect();
+    let trained = train_on(&graph, &params("mlp"), &json!({}), &Splits { parts: vec![parts] }, 1).unwrap();
     assert_eq!(trained.splits[0].history.len(), 30);
 }
 
@@ -381,8 +378,12 @@ fn the_stage_loads_its_inputs_and_saves_what_training_gives() {
     nodes.save(&dir("nodes")).unwrap();
     spectrum.save(&dir("spectrum")).unwrap();
     splits(2).save(&dir("splits")).unwrap();
-    let inputs =
-        ["operator", "nodes", "splits", "spectrum"].map(|slot| InputDir { slot, key: String::new(), dir: dir(slot) });
+    let inputs = ["operator", "nodes", "splits", "spectrum"].map(|slot| InputDir {
+        slot,
+        key: String::new(),
+        dir: dir(slot),
+        remarks: Vec::new(),
+    });
     let stage = StageDef::of::<Train>();
     let written = json!({"model": "pp-gnn", "epochs": 30, "lr": 0.05, "bins": 2});
     let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();

@@ -87,7 +87,7 @@ fn a_file_that_changes_after_planning_is_refused() {
         registry: &registry,
         profile: "any".into(),
         device_profile: "any".into(),
-        digest: &|p| digests.digest(p),
+        digest: &|p, contents| digests.digest(p, contents),
     };
     let plan = build(&pipeline, &around).unwrap();
     // A comment at the end of a zip file changes its digest and nothing else.
@@ -97,8 +97,15 @@ fn a_file_that_changes_after_planning_is_refused() {
     project.write("graph.npz", &bytes);
     let store = ppgnn::store::Store::open(&project.path("artifacts")).unwrap();
     let never = std::sync::atomic::AtomicBool::new(false);
-    let options =
-        RunOptions { targets: plan.leaves(), cores: 1, gpus: vec![], fail_fast: false, force: vec![], cancel: &never };
+    let options = RunOptions {
+        targets: plan.leaves(),
+        cores: 1,
+        gpus: vec![],
+        memory: None,
+        fail_fast: false,
+        force: vec![],
+        cancel: &never,
+    };
     let report = execute(&plan, &store, &options, &ppgnn::report::Tee(vec![])).unwrap();
     assert!(report.failed_by(FailureKind::Data), "{report:?}");
     assert!(store.entries(None).unwrap().is_empty());

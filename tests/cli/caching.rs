@@ -136,7 +136,7 @@ fn keys_of_a_plan_are_pinned_across_the_pipeline() {
         registry: &registry,
         profile: "fixed".into(),
         device_profile: "fixed".into(),
-        digest: &|_| Ok(String::new()),
+        digest: &|_, _| Ok(String::new()),
     };
     let plan = ppgnn::plan::build(&pipeline, &around).unwrap();
     let text: String = plan.nodes.iter().map(|n| format!("{} {}\n", n.key, n.name)).collect();

@@ -176,3 +176,52 @@ fn check_looks_at_every_profile() {
     project.run(&["check", "tiny.yaml"]).exit(3).says("eight");
     project.run(&["plan", "tiny.yaml"]).exit(0);
 }
+
+#[test]
+fn several_tables_are_one_document() {
+    let text = crate::support::TINY.replace(
+        "tables:\n",
+        "tables:\n  loss: { rows: load.dataset, columns: method, metric: test-loss, title: \"a, \\\"b\\\"\" }\n",
+    );
+    let project = Project::new().file("tiny.yaml", &text);
+    project.run(&["run", "tiny.yaml", "-q"]).exit(0);
+    let both = project.run(&["table", "tiny.yaml", "--format", "json"]).exit(0).json();
+    assert_eq!(
+        (both["loss"]["metric"].as_str(), both["accuracy"]["cells"].as_array().unwrap().len()),
+        (Some("test-loss"), 4)
+    );
+    let one = project.run(&["table", "tiny.yaml", "loss", "--format", "json"]).exit(0).json();
+    assert_eq!(one, both["loss"]);
+    let csv = project.run(&["table", "tiny.yaml", "--format", "csv"]).exit(0).stdout;
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    assert_eq!(reader.headers().unwrap().iter().take(3).collect::<Vec<_>>(), ["table", "row", "column"]);
+    let tables: Vec<String> = reader.records().map(|record| record.unwrap()[0].to_owned()).collect();
+    assert_eq!(tables, [["loss"; 4], ["accuracy"; 4]].concat());
+    project.run(&["table", "tiny.yaml", "loss", "--format", "csv"]).exit(0).prints("row,column,metric");
+}
+
+#[test]
+fn json_is_printed_for_wrong_usage_as_well() {
+    let project = Project::tiny();
+    for wrong in [
+        &["run", "--json"][..],
+        &["run", "tiny.yaml", "--json", "--nonsense"],
+        &["run", "tiny.yaml", "--json", "-j", "0"],
+        &["run", "tiny.yaml", "--json", "--set", "nothing"],
+        &["run", "tiny.yaml", "nowhere", "--json"],
+        &["run", "gone.yaml", "--json"],
+        &["plan", "--json"],
+        &["cache", "--json"],
+    ] {
+        let run = project.run(wrong).exit(2);
+        let json = run.json();
+        assert_eq!((json["version"].as_u64(), json["exit-code"].as_u64()), (Some(1), Some(2)), "{wrong:?}: {json}");
+        assert!(json["error"].as_str().unwrap().starts_with("error: "), "{wrong:?}: {json}");
+        assert!(!run.stderr.is_empty(), "{wrong:?}");
+    }
+    let failed = project.run(&["run", "tiny.yaml", "--json", "--profile", "nothing"]).exit(3).json();
+    assert_eq!(failed["problems"].as_array().unwrap().len(), 1);
+    // Help is a result, and no failure.
+    assert!(project.run(&["run", "--json", "--help"]).exit(0).stdout.contains("Usage"));
+    assert!(!project.run(&["run", "--nonsense"]).exit(2).stdout.contains('{'));
+}

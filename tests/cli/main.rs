@@ -14,6 +14,7 @@ mod support;
 
 mod bad_input;
 mod benches;
+mod bounded;
 mod cache;
 mod caching;
 mod crashes;
@@ -25,6 +26,7 @@ mod docs;
 mod export;
 mod guide;
 mod invalid;
+mod keeping;
 mod look;
 mod metrics;
 mod readme;

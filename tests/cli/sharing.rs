@@ -181,7 +181,9 @@ fn slices_do_not_spoil_the_time_that_a_decomposition_is_expected_to_take() {
     let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
     // Another graph, so nothing in the store has the same inputs: two slices and one decomposition are left to judge by.
     let nodes = nodes(&project, &["evd", "--set", "load.dataset=b", "--set", "evd.k=5"]);
-    assert_eq!(find(&nodes, "evd/k=5")["expected-seconds"], manifest["seconds"]);
+    let (expected, taken) = (&find(&nodes, "evd/k=5")["expected-seconds"], &manifest["seconds"]);
+    let ratio = expected.as_f64().unwrap() / taken.as_f64().unwrap();
+    assert!((1.0 / 3.0..3.0).contains(&ratio), "{expected} are expected, the decomposition took {taken}");
 }
 
 #[test]

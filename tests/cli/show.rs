@@ -26,8 +26,11 @@ fn everything() -> Project {
     let project = Project::tiny();
     project.run(&["run", "tiny.yaml", "--set", "train.select=val-macro-f1"]).exit(0);
     let hidden = crate::support::TINY.replace("train.bins: 2", "train.bins: 2, train.keep-hidden: true");
-    project.write("hidden.yaml", hidden);
-    project.run(&["run", "hidden.yaml", "train/one/PP-GNN"]).exit(0);
+    let further = "  project: { inputs: { spectrum: evd, nodes: featurize } }
+  separate: { inputs: { operator: normalize }, params: { hops: [1, 2] } }
+sweep:";
+    project.write("hidden.yaml", hidden.replace("sweep:", further));
+    project.run(&["run", "hidden.yaml", "train/one/PP-GNN", "project/one", "separate/one"]).exit(0);
     project.write("mine.yaml", crate::export::MINE);
     crate::export::write_people(&project);
     project.run(&["run", "mine.yaml"]).exit(0);

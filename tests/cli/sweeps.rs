@@ -75,6 +75,64 @@ fn an_option_wins_over_the_sweep_and_reduces_its_axis() {
     assert_eq!(ids.len(), 6, "{ids:?}");
 }
 
+/// The keys of the training nodes of a plan, by name.
+fn train_keys(project: &Project, args: &[&str]) -> std::collections::BTreeMap<String, String> {
+    let plan = project.run(&[&["plan", "s.yaml", "--json"], args].concat()).exit(0).json();
+    let nodes = plan["nodes"].as_array().unwrap().iter().filter(|n| n["stage"] == "train");
+    let text = |n: &serde_json::Value, field: &str| n[field].as_str().unwrap().to_owned();
+    nodes.map(|n| (text(n, "id"), text(n, "key"))).collect()
+}
+
+#[test]
+fn an_option_that_some_models_lack_says_which_and_how_to_choose() {
+    let project =
+        Project::new().file("s.yaml", &format!("{BASE}sweep: {{axes: {{train.model: [mlp, gpr-gnn, appnp]}}}}"));
+    let plain = train_keys(&project, &[]);
+    let refused =
+        project.run(&["plan", "s.yaml", "--set", "train.order=4"]).exit(3).says("`mlp` has no parameter `order`");
+    refused.says("--set 'train[model=appnp|gpr-gnn].order=4'").says("naming targets");
+    // A condition says which are meant: an axis, or a parameter of the stage.
+    for (only, changed) in [("model=gpr-gnn", &["gpr-gnn"][..]), ("train.model=gpr-gnn|appnp", &["appnp", "gpr-gnn"])] {
+        let set = format!("train[{only}].order=4");
+        let keys = train_keys(&project, &["--set", &set]);
+        for model in ["mlp", "gpr-gnn", "appnp"] {
+            let name = format!("train/{model}");
+            assert_eq!(keys[&name] != plain[&name], changed.contains(&model), "{set}: {model}");
+        }
+    }
+    // So does a target. What is planned is the same.
+    let by_target = train_keys(&project, &["train/gpr-gnn", "--set", "train.order=4"]);
+    assert_eq!(by_target, train_keys(&project, &["train/gpr-gnn", "--set", "train[model=gpr-gnn].order=4"]));
+    assert_ne!(by_target["train/gpr-gnn"], plain["train/gpr-gnn"]);
+    project.run(&["plan", "s.yaml", "train", "--set", "train.order=4"]).exit(3).says("`mlp` has no parameter `order`");
+    project.run(&["plan", "s.yaml", "--set", "train[modl=mlp].lr=1"]).exit(3).says("did you mean `model`?");
+    project.run(&["plan", "s.yaml", "--set", "train[model=mlpp].lr=1"]).exit(3).says("has no value `mlpp`");
+    project.run(&["plan", "s.yaml", "--set", "train[model=mlp].model=gcn"]).exit(3).says("already varied by axis");
+    project
+        .run(&["plan", "s.yaml", "--set", "train[model=mlp].order=4"])
+        .exit(3)
+        .says("`mlp` has no parameter `order`");
+    project.run(&["plan", "s.yaml", "--set", "train[model]=4"]).exit(2).says("train[model=gcn].lr=0.05");
+}
+
+#[test]
+fn an_option_for_some_points_may_look_at_any_axis_or_parameter() {
+    let sweep = "sweep: {axes: {load.dataset: [a, b], how: {x: {train.hidden: 4}, y: {train.hidden: 8}}}}";
+    let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
+    let plain = train_keys(&project, &[]);
+    let changed = |set: &str| {
+        let keys = train_keys(&project, &["--set", set]);
+        keys.iter().filter(|(name, key)| plain[*name] != **key).map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(changed("train[load.dataset=b].lr=0.5"), ["train/b/x", "train/b/y"]);
+    assert_eq!(changed("train[dataset=b,how=y].lr=0.5"), ["train/b/y"]);
+    // A parameter counts as it is at the point: set by an axis, by the file, or by default.
+    assert_eq!(changed("train[hidden=8].lr=0.5"), ["train/a/y", "train/b/y"]);
+    assert_eq!(changed("train[epochs=2].lr=0.5").len(), 4);
+    assert_eq!(changed("train[seed=0].lr=0.5").len(), 4);
+    assert_eq!(changed("train[seed=1].lr=0.5").len(), 0);
+}
+
 #[test]
 fn a_file_extends_another_and_null_removes() {
     let project = Project::new()

@@ -105,13 +105,13 @@ fn nothing_is_deleted_while_a_run_holds_the_store() {
     let a = world.node("add", 1, &[]);
     world.run(&[a]);
     let (run, janitor) = (world.store(), world.store());
-    let chosen = prune::choose(&janitor, None).unwrap();
+    let chosen = prune::choose(&janitor, &prune::Limits::default()).unwrap();
     assert_eq!(chosen.len(), 1);
     let in_use = run.hold().unwrap();
     let second = run.hold().unwrap();
-    assert!(matches!(prune::delete(&janitor, &chosen), Err(StoreError::InUse { .. })));
+    assert!(matches!(prune::delete(&janitor, &chosen, &prune::Limits::default()), Err(StoreError::InUse { .. })));
     assert!(world.artifact(a).exists());
     drop((in_use, second));
-    assert_eq!(prune::delete(&janitor, &chosen).unwrap().count, 1);
+    assert_eq!(prune::delete(&janitor, &chosen, &prune::Limits::default()).unwrap().count, 1);
     assert!(!world.artifact(a).exists());
 }

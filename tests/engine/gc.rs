@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use ppgnn::plan::NodeId;
-use ppgnn::store::prune::{Leftover, choose, delete};
+use ppgnn::store::prune::{Leftover, Limits, choose, delete};
 use ppgnn::store::{ArtifactRef, Claim, PublishedOutput, PublishedRun, Source, Store, StoreError};
 
 use crate::toy::World;
@@ -28,7 +28,7 @@ fn publish_as(world: &World, store: &Store, name: &str, node: NodeId) {
 }
 
 fn chosen_artifacts(store: &Store) -> Vec<ArtifactRef> {
-    let chosen = choose(store, None).unwrap().into_iter();
+    let chosen = choose(store, &Limits::default()).unwrap().into_iter();
     chosen.filter_map(|p| if let Leftover::Artifact(a) = p.what { Some(a) } else { None }).collect()
 }
 
@@ -44,7 +44,7 @@ fn what_a_published_result_needs_is_never_offered() {
     assert_eq!(chosen_artifacts(&store).len(), 4);
     publish(&world, &store, table);
     assert_eq!(chosen_artifacts(&store), [artifact(&world, spare)]);
-    let pruned = delete(&store, &choose(&store, None).unwrap()).unwrap();
+    let pruned = delete(&store, &choose(&store, &Limits::default()).unwrap(), &Limits::default()).unwrap();
     assert_eq!(pruned.count, 1);
     assert!(pruned.bytes > 0);
     let (report, _) = world.run(&[a, b, table]);
@@ -81,7 +81,7 @@ fn choosing_deletes_nothing() {
     let mut world = World::new();
     let a = world.node("add", 1, &[]);
     world.run(&[a]);
-    choose(&world.store(), None).unwrap();
+    choose(&world.store(), &Limits::default()).unwrap();
     assert_eq!(world.run(&[a]).0.cached, 1);
 }
 
@@ -91,9 +91,9 @@ fn what_was_published_after_the_choice_is_kept() {
     let a = world.node("add", 1, &[]);
     world.run(&[a]);
     let store = world.store();
-    let chosen = choose(&store, None).unwrap();
+    let chosen = choose(&store, &Limits::default()).unwrap();
     publish(&world, &store, a);
-    assert_eq!(delete(&store, &chosen).unwrap().count, 0);
+    assert_eq!(delete(&store, &chosen, &Limits::default()).unwrap().count, 0);
     assert!(world.artifact(a).exists());
 }
 
@@ -105,7 +105,7 @@ fn a_record_that_cannot_be_read_stops_the_choice() {
     let store = world.store();
     publish(&world, &store, a);
     fs::write(world.root.join("results/toy/published.json"), "{").unwrap();
-    assert!(matches!(choose(&store, None), Err(StoreError::Malformed { .. })));
+    assert!(matches!(choose(&store, &Limits::default()), Err(StoreError::Malformed { .. })));
 }
 
 #[test]
@@ -115,7 +115,8 @@ fn age_limits_the_choice() {
     world.run(&[old, new]);
     let manifest = fs::File::options().write(true).open(world.artifact(old).join("manifest.json")).unwrap();
     manifest.set_modified(std::time::SystemTime::now() - Duration::from_secs(7200)).unwrap();
-    let chosen = choose(&world.store(), Some(Duration::from_secs(3600))).unwrap();
+    let chosen =
+        choose(&world.store(), &Limits { older_than: Some(Duration::from_secs(3600)), ..Limits::default() }).unwrap();
     assert_eq!(chosen.iter().map(|p| p.what.clone()).collect::<Vec<_>>(), [Leftover::Artifact(artifact(&world, old))]);
 }
 
@@ -131,7 +132,7 @@ fn leftovers_are_offered_unless_they_are_in_use() {
     fs::write(world.root.join("tmp/file.1.0"), "half").unwrap();
     fs::write(world.root.join("claims").join(dead.to_string()), "").unwrap();
     fs::create_dir(world.root.join("quarantine/add-x-0")).unwrap();
-    let chosen = choose(&store, None).unwrap();
+    let chosen = choose(&store, &Limits::default()).unwrap();
     let what: Vec<_> = chosen.iter().map(|p| p.what.clone()).collect();
     let expected = [
         Leftover::Unfinished(format!("{dead}.1.0")),
@@ -140,7 +141,7 @@ fn leftovers_are_offered_unless_they_are_in_use() {
     ];
     assert_eq!(what.len(), 3);
     assert!(expected.iter().all(|e| what.contains(e)), "{what:?}");
-    assert_eq!(delete(&store, &chosen).unwrap().count, 3);
+    assert_eq!(delete(&store, &chosen, &Limits::default()).unwrap().count, 3);
     assert!(pending.dir().exists());
     assert!(world.list("quarantine").is_empty());
     assert_eq!(world.list("claims"), [alive.to_string()], "the dead claim is gone");
@@ -156,7 +157,7 @@ fn names_that_try_to_escape_are_never_deleted() {
     fs::write(elsewhere.path().join("precious"), "keep").unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), world.root.join("quarantine/linked")).unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), world.root.join("tmp/linked.1.0")).unwrap();
-    let mut chosen = choose(&store, None).unwrap();
+    let mut chosen = choose(&store, &Limits::default()).unwrap();
     for name in ["../../log/precious", "..", "linked/precious"] {
         for what in [Leftover::Unfinished(name.into()), Leftover::Quarantined(name.into())] {
             chosen.push(ppgnn::store::prune::Prunable { what, bytes: 0 });
@@ -165,7 +166,7 @@ fn names_that_try_to_escape_are_never_deleted() {
     let stage = ArtifactRef::new("../../log", "0".repeat(64).parse().unwrap());
     chosen.push(ppgnn::store::prune::Prunable { what: Leftover::Artifact(stage), bytes: 0 });
     fs::create_dir(world.log.join("0".repeat(64))).unwrap();
-    delete(&store, &chosen).unwrap();
+    delete(&store, &chosen, &Limits::default()).unwrap();
     assert!(outside.exists());
     assert!(world.log.join("0".repeat(64)).exists());
     assert!(elsewhere.path().join("precious").exists());

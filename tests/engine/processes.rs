@@ -9,7 +9,7 @@ use std::time::Duration;
 use ppgnn::plan::NodeId;
 use ppgnn::run::Event;
 use ppgnn::store::Claim;
-use ppgnn::store::prune::{self, Leftover};
+use ppgnn::store::prune::{self, Leftover, Limits};
 use serde_json::json;
 
 use crate::toy::{World, wait_until};
@@ -128,7 +128,7 @@ fn a_node_goes_on_where_a_killed_process_stopped() {
     let store = world.store();
     let mut child = start("processes::program_stops_half_way", dir.path());
     wait_until(|| world.log.join("half").exists());
-    let offered = || prune::choose(&store, None).unwrap().into_iter().map(|p| p.what).collect::<Vec<_>>();
+    let offered = || prune::choose(&store, &Limits::default()).unwrap().into_iter().map(|p| p.what).collect::<Vec<_>>();
     assert_eq!(offered(), [], "a running process has it");
     child.kill().unwrap();
     child.wait().unwrap();

@@ -27,7 +27,7 @@ fn table(world: &World, name: &str, digit: &str, text: &str) -> PublishedOutput 
 }
 
 fn run(outputs: Vec<PublishedOutput>) -> PublishedRun {
-    PublishedRun { outputs, overrides: vec!["train.epochs=5".into()] }
+    PublishedRun { outputs, overrides: vec!["train.epochs=5".into()], ..PublishedRun::default() }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use ppgnn::plan::NodeId;
 use ppgnn::run::{FailureKind, RunOptions, execute};
-use ppgnn::store::prune::{Leftover, Prunable, choose, delete};
+use ppgnn::store::prune::{Leftover, Limits, Prunable, choose, delete};
 use ppgnn::store::{Claim, Store};
 use serde_json::json;
 
@@ -52,8 +52,15 @@ fn the_next_attempt_goes_on_where_an_interrupted_one_stopped() {
     let mut world = World::new();
     let [waits, runs] = half_way(&mut world, "wait");
     let cancel = AtomicBool::new(false);
-    let options =
-        RunOptions { targets: vec![waits], cores: 2, gpus: vec![], fail_fast: false, force: vec![], cancel: &cancel };
+    let options = RunOptions {
+        targets: vec![waits],
+        cores: 2,
+        gpus: vec![],
+        memory: None,
+        fail_fast: false,
+        force: vec![],
+        cancel: &cancel,
+    };
     let report = std::thread::scope(|scope| {
         scope.spawn(|| {
             wait_until(|| world.log.join("half").exists());
@@ -129,7 +136,7 @@ fn a_link_in_its_place_is_refused_and_not_followed() {
 }
 
 fn offered(store: &Store, older_than: Option<Duration>) -> Vec<Prunable> {
-    let chosen = choose(store, older_than).unwrap().into_iter();
+    let chosen = choose(store, &Limits { older_than, ..Limits::default() }).unwrap().into_iter();
     chosen.filter(|p| matches!(p.what, Leftover::ResumePoint(_))).collect()
 }
 
@@ -142,9 +149,9 @@ fn it_is_offered_for_deletion_unless_it_is_in_use() {
     assert_eq!(chosen, [Prunable { what: Leftover::ResumePoint(key), bytes }]);
     let Claim::Held(claim) = store.claim(&key).unwrap() else { panic!("busy") };
     assert_eq!(offered(&store, None), []);
-    assert_eq!(delete(&store, &chosen).unwrap().count, 0, "claimed since it was chosen");
+    assert_eq!(delete(&store, &chosen, &Limits::default()).unwrap().count, 0, "claimed since it was chosen");
     drop(claim);
-    assert_eq!(delete(&store, &chosen).unwrap().bytes, bytes);
+    assert_eq!(delete(&store, &chosen, &Limits::default()).unwrap().bytes, bytes);
     assert!(world.list("resume").is_empty());
     assert!(world.list("tmp").is_empty());
 }

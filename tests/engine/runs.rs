@@ -159,8 +159,15 @@ fn an_interrupted_run_keeps_what_is_finished() {
     let last = world.node("add", 3, &[slow]);
     let cancel = AtomicBool::new(false);
     let seen = Seen::default();
-    let options =
-        RunOptions { targets: vec![last], cores: 2, gpus: vec![], fail_fast: false, force: vec![], cancel: &cancel };
+    let options = RunOptions {
+        targets: vec![last],
+        cores: 2,
+        gpus: vec![],
+        memory: None,
+        fail_fast: false,
+        force: vec![],
+        cancel: &cancel,
+    };
     let begun = Instant::now();
     let report = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -201,8 +208,15 @@ fn a_run_on_a_read_only_store_uses_it_and_fails_only_where_it_must_write() {
     world.run(&[a]);
     let store = ppgnn::store::Store::open_existing_read_only(&world.root).unwrap();
     let never = AtomicBool::new(false);
-    let mut options =
-        RunOptions { targets: vec![a], cores: 1, gpus: vec![], fail_fast: false, force: vec![], cancel: &never };
+    let mut options = RunOptions {
+        targets: vec![a],
+        cores: 1,
+        gpus: vec![],
+        memory: None,
+        fail_fast: false,
+        force: vec![],
+        cancel: &never,
+    };
     assert_eq!(execute(&world.plan, &store, &options, &Seen::default()).unwrap().cached, 1);
     options.targets = vec![b];
     let report = execute(&world.plan, &store, &options, &Seen::default()).unwrap();
@@ -224,7 +238,8 @@ fn a_target_that_is_not_in_the_plan_is_an_error() {
     let world = World::new();
     let never = AtomicBool::new(false);
     let targets = vec![ppgnn::plan::NodeId(0)];
-    let options = RunOptions { targets, cores: 1, gpus: vec![], fail_fast: false, force: vec![], cancel: &never };
+    let options =
+        RunOptions { targets, cores: 1, gpus: vec![], memory: None, fail_fast: false, force: vec![], cancel: &never };
     let error = execute(&world.plan, &world.store(), &options, &Seen::default()).unwrap_err();
     assert!(matches!(error, RunError::NoSuchNode { index: 0 }));
 }

@@ -59,7 +59,7 @@ fn plan(stages: &str, axes: &str) -> Plan {
         registry: &registry,
         profile: "cpu".into(),
         device_profile: "cpu".into(),
-        digest: &|_| Ok(String::new()),
+        digest: &|_, _| Ok(String::new()),
     };
     let plan = build(&pipeline, &around).unwrap();
     for (id, node) in plan.iter() {

@@ -139,7 +139,8 @@ fn an_artifact_cannot_be_committed_under_another_key() {
     let store = world.store();
     let Claim::Held(claim) = store.claim(&world.plan.node(a).key).unwrap() else { panic!("busy") };
     let ingredients = world.plan.node(b).ingredients.clone();
-    let made = Provenance { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1, measured: Default::default() };
+    let (measured, cost, remarks) = Default::default();
+    let made = Provenance { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1, measured, cost, remarks };
     assert!(matches!(store.begin(&claim).unwrap().commit(made), Err(StoreError::WrongKey { .. })));
     assert!(world.list("objects").is_empty());
 }
@@ -200,8 +201,15 @@ fn a_temporary_store_finds_what_is_behind_it_and_leaves_nothing() {
     let front = TemporaryStore::in_front_of(Store::open_existing_read_only(&world.root).unwrap()).unwrap();
     let root = front.root().to_owned();
     let never = std::sync::atomic::AtomicBool::new(false);
-    let options =
-        RunOptions { targets: vec![b], cores: 1, gpus: vec![], fail_fast: true, force: vec![], cancel: &never };
+    let options = RunOptions {
+        targets: vec![b],
+        cores: 1,
+        gpus: vec![],
+        memory: None,
+        fail_fast: true,
+        force: vec![],
+        cancel: &never,
+    };
     let report = execute(&world.plan, &front, &options, &Seen::default()).unwrap();
     assert_eq!((report.ran, report.cached), (1, 1));
     let Opened::Hit(made) = front.open_artifact(&world.plan.node(b).key, "add").unwrap() else { panic!("it is there") };

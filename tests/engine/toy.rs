@@ -360,6 +360,7 @@ impl World {
             targets: targets.to_vec(),
             cores: 2,
             gpus: vec![],
+            memory: None,
             fail_fast: false,
             force: vec![],
             cancel: &never,

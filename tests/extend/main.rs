@@ -49,7 +49,7 @@ impl<const MINOR: u32> Build for Layer<MINOR> {
     const GPU: bool = false;
     type Params = Drop;
     fn build(params: &Drop, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
-        let names = Names { weight: "lin.weight", bias: "lin.bias", stream: "init/lin" };
+        let names = Names::new("lin.weight", "lin.bias", "init/lin");
         Ok(Self(Linear::new(names, graph.features.columns(), graph.classes, weights)?, params.drop))
     }
     fn widest(_: &Drop, graph: &GraphView) -> usize {
@@ -274,7 +274,7 @@ fn plan(program: &Program, backend: &str) -> std::result::Result<Plan, ppgnn::pi
         registry,
         profile: "cpu-f32".into(),
         device_profile: format!("{backend}-f32"),
-        digest: &|_| Ok(String::new()),
+        digest: &|_, _| Ok(String::new()),
     };
     build(&Pipeline::of_text("mine.yaml", PIPELINE, registry, &Nothing)?, &around)
 }

@@ -97,6 +97,87 @@ def gcn(w):
     return S @ (hidden @ w["conv2.weight"]) + w["conv2.bias"]
 
 
+def normalised(h, w, name, trains):
+    """Batch normalisation: moments of all nodes in training, running ones in evaluation."""
+    mean, variance = w[f"{name}.running-mean"], w[f"{name}.running-variance"]
+    if trains:
+        mean, variance = h.mean(0), ((h - h.mean(0)) ** 2).mean(0)
+    return (h - mean) / torch.sqrt(variance + 1e-5) * w[f"{name}.scale"] + w[f"{name}.shift"]
+
+
+def gcn_norm(w, trains=True):
+    hidden = torch.relu(normalised(S @ (x @ w["conv1.weight"]) + w["conv1.bias"], w, "norm1", trains))
+    return S @ (hidden @ w["conv2.weight"]) + w["conv2.bias"]
+
+
+def kipf(w):
+    return S @ (torch.relu(S @ (x @ w["conv1.weight"])) @ w["conv2.weight"])
+
+
+def ogb(w, layers, trains=True):
+    h = x
+    for i in range(1, layers):
+        h = S @ (h @ w[f"conv{i}.weight"]) + w[f"conv{i}.bias"]
+        h = torch.relu(normalised(h, w, f"norm{i}", trains))
+    return S @ (h @ w[f"conv{layers}.weight"]) + w[f"conv{layers}.bias"]
+
+
+def sgcn(w, order):
+    return torch.matrix_power(S, order) @ x @ w["lin.weight"] + w["lin.bias"]
+
+
+def lgc(w):
+    """As published: a sum over propagated features, then W."""
+    return sum(a * (torch.matrix_power(S, k) @ x) for k, a in enumerate(w["alpha"])) @ w["lin.weight"]
+
+
+def gfir(w, order):
+    return sum(torch.matrix_power(S, k) @ x @ w[f"h{k}.weight"] for k in range(order + 1))
+
+
+def distances():
+    """Hops between nodes: the first power of A + I with an entry; -1 where there is none."""
+    out, power = -np.ones((N, N), dtype=int), np.eye(N)
+    for hop in range(N):
+        out[(power > 0) & (out < 0)] = hop
+        power = power @ full
+    return out
+
+
+def tdgnn(w, hops, depth=4):
+    """Sums of powers, masked by distance; the first hop has the diagonal too."""
+    theta = w.get("theta", torch.ones(1 + len(hops)))
+    m, apart, h = sum(torch.matrix_power(S, k) for k in range(1, depth + 1)), torch.tensor(distances()), mlp(w)
+    out = theta[0] * h
+    for weight, hop in zip(theta[1:], hops):
+        mask = (apart == hop) | ((apart == 0) & (hop == 1))
+        out = out + weight * ((m * mask) @ h)
+    return out
+
+
+def arma(w, depth, shared=False, last=True):
+    stacks = []
+    for s in range(w["init.weight"].shape[0]):
+        y = x
+        for t in range(depth):
+            of = 0 if shared else t
+            weight = w["init.weight"][s] if t == 0 else w[f"step{1 if shared else t}.weight"][s]
+            y = S @ (y @ weight) + x @ w[f"skip{of}.weight"][s] + w[f"skip{of}.bias"][s]
+            y = torch.relu(y) if last or t + 1 < depth else y
+        stacks.append(y)
+    return torch.stack(stacks).mean(0)
+
+
+def adagnn(w, layers):
+    """As published, with an explicit diagonal matrix."""
+    laplacian = torch.eye(N) - S
+    filtered = lambda e, phi: e - laplacian @ e @ torch.diag(phi)
+    e = torch.relu(filtered(x, 1 + w["first.phi"]) @ w["first.weight"] + w["first.bias"])
+    for i in range(layers - 2):
+        e = filtered(e, w["inner.phi"][i])
+    return filtered(e, 1 + w["last.phi"]) @ w["last.weight"] + w["last.bias"]
+
+
 def appnp(w, order, alpha):
     h = z = mlp(w)
     for _ in range(order):
@@ -163,6 +244,32 @@ def pp(w, variant="full", eta=0.3, k=K_SIDE):
     return eta * local + (1 - eta) * polynomial(w["gamma"], z)
 
 
+def filtered(w, pairs, h):
+    """Filtered features through a network of their own."""
+    u = torch.tensor(VECTORS[:, pairs])
+    y = u @ (h[:, None] * (u.T @ x)) @ w["spectral-lin1.weight"] + w["spectral-lin1.bias"]
+    if "spectral-lin2.weight" not in w:
+        return y
+    return torch.relu(y) @ w["spectral-lin2.weight"] + w["spectral-lin2.bias"]
+
+
+def pp_features(w, variant="full", eta=0.3):
+    """PP-GNN as published first: the filter before a network of its own, beside a whole GPR-GNN."""
+    pairs = [pair for side in sides(variant) for pair in kept(side)]
+    local = filtered(w, pairs, torch.cat([responses(w[f"gamma-{side}"], kept(side)) for side in sides(variant)]))
+    if variant in ("low", "high"):
+        return local
+    return eta * local + (1 - eta) * polynomial(w["gamma"], base(w))
+
+
+def pp_joint(w, eta=0.3):
+    """Both ends cut together: three slices of eight pairs are of two, and there is a fourth; the second ends at the gap."""
+    pairs = kept("low") + kept("high")
+    gamma, lam = w["gamma-joint"], torch.tensor(VALUES[pairs])
+    h = sum(gamma[torch.arange(8) // 2, j] * lam**j for j in range(gamma.shape[1]))
+    return eta * filtered(w, pairs, h) + (1 - eta) * polynomial(w["gamma"], base(w))
+
+
 def boundary(w, variant="full", gap=True):
     """Neighbouring bins by ascending eigenvalue: exp(-(a - b)^2) (h_i(a) - h_{i+1}(b))^2."""
     bins = []  # (smallest, largest, coefficients, side)
@@ -205,6 +312,11 @@ def pp_weights(variant, linear):
     return w
 
 
+def own_weights(linear):
+    own = layers("lin1", F, C) if linear else layers("lin", F, D, C)
+    return {f"spectral-{name}": -value for name, value in own.items()}
+
+
 def cross_entropy(logits):
     chosen = logits[train]
     return (torch.logsumexp(chosen, 1) - chosen[torch.arange(len(TRAIN)), labels[train]]).mean()
@@ -212,6 +324,8 @@ def cross_entropy(logits):
 
 def group(name, rates):
     """Learning rate and decay of a weight."""
+    if name in rates:
+        return rates[name]
     if name.startswith("gamma") or name == "theta":
         return rates.get("filter", LR), 0.0
     return LR, DECAY
@@ -224,8 +338,10 @@ def adam(w, g, lr, decay):
     return w - lr * (m / (1 - BETA1)) / ((v / (1 - BETA2)).sqrt() + EPSILON)
 
 
-def solve(weights, forward, penalty, rates):
+def solve(weights, states, forward, penalty, rates):
     w = {name: value.clone().requires_grad_() for name, value in weights.items()}
+    with_states, plain = lambda w: {**w, **states}, forward
+    forward = lambda w: plain(with_states(w))
     loss_of = lambda w: cross_entropy(forward(w)) + penalty(w)
     loss = loss_of(w)
     loss.backward()
@@ -262,10 +378,19 @@ CASES = []
 LAYERS = {"hidden": D, "dropout": 0.0}
 
 
-def case(name, model, params, weights, forward, penalty=lambda w: torch.tensor(0.0), rates=None):
-    logits, loss, gradients, after = solve(weights, forward, penalty, rates or {})
+def case(name, model, params, weights, forward, penalty=lambda w: torch.tensor(0.0), rates=None, states=None, evaluated=None):
+    """`states`: what the model changes itself, by name: before and after. `evaluated`: the forward pass of an evaluation."""
+    before = {name: value for name, (value, _) in (states or {}).items()}
+    logits, loss, gradients, after = solve(weights, before, forward, penalty, rates or {})
     tensors = lambda named: {name: tensor(value) for name, value in named.items()}
+    extra = {}
+    if states:
+        extra["states"] = tensors(before)
+        extra["states-after"] = tensors({name: value for name, (_, value) in states.items()})
+    if evaluated:
+        extra["eval-logits"] = tensor(evaluated({**weights, **before}))
     CASES.append({
+        **extra,
         "name": name, "model": model, "params": params, "weights": tensors(weights), "logits": tensor(logits),
         "loss": float(f"{loss:.9g}"), "gradients": tensors(gradients), "after": tensors(after),
     })
@@ -277,6 +402,7 @@ def cases():
     by_hand(case("lr", "lr", {"dropout": 0.0}, layers("lin", F, C), lr))
     case("mlp", "mlp", LAYERS, two, mlp)
     case("gcn", "gcn", LAYERS, layers("conv", F, D, C), gcn)
+    further_convolutions()
     case("appnp", "appnp", {**LAYERS, "order": 4, "alpha": 0.2}, two, lambda w: appnp(w, 4, 0.2))
     w = {**two, "gamma": ppr(4, 0.1)}
     params = {**LAYERS, "dprate": 0.0, "order": 4, "init": "ppr", "alpha": 0.1}
@@ -298,6 +424,85 @@ def cases():
         ("pp-gnn reg without gap", {"reg": 0.5, "reg-gap": False}, lambda w: 0.5 * boundary(w, gap=False)),
     ]:
         case(name, "pp-gnn", {**common, **extra}, pp_weights("full", False), pp, penalty)
+    for variant, linear in [("full", False), ("low", False), ("gpr-high", False), ("full", True)]:
+        w = {**pp_weights(variant, linear), **own_weights(linear)}
+        if variant == "low":
+            w = {name: value for name, value in w.items() if not name.startswith("lin")}
+        params = {**common, "filters": "features", "variant": variant, "linear": linear}
+        title = f"pp-gnn features {variant}" + " linear" * linear
+        case(title, "pp-gnn", params, w, lambda w, v=variant: pp_features(w, v))
+    w = {**layers("lin", F, D, C), "gamma": ppr(3, 0.1), "gamma-joint": wave((4, 3), seed=6), **own_weights(False)}
+    params = {**common, "filters": "features", "binning": "joint", "bins": 3}
+    case("pp-gnn features joint", "pp-gnn", params, w, pp_joint)
+
+
+def norm(name, columns, hidden):
+    """Scale and shift, and running moments before and after a training pass through `hidden` units."""
+    weights = {f"{name}.scale": 1 + wave((columns,), seed=8), f"{name}.shift": wave((columns,), seed=9)}
+    mean, variance = wave((columns,), seed=10), 1 + wave((columns,), seed=11)
+    running = torch.nn.BatchNorm1d(columns)
+    running.running_mean.copy_(mean), running.running_var.copy_(variance)
+    running(hidden)
+    after = (running.running_mean.clone(), running.running_var.clone())
+    moved = {f"{name}.running-mean": (mean, after[0]), f"{name}.running-variance": (variance, after[1])}
+    return weights, moved
+
+
+def further_convolutions():
+    convolutions = layers("conv", F, D, C)
+    hidden = S @ (x @ convolutions["conv1.weight"]) + convolutions["conv1.bias"]
+    weights, states = norm("norm1", D, hidden)
+    plain_norm = {**{k: v for k, v in convolutions.items() if "1" in k}, **weights}
+    w = {**plain_norm, **{k: v for k, v in convolutions.items() if "2" in k}}
+    case("gcn with batch norm", "gcn", {**LAYERS, "batch-norm": True}, w, gcn_norm, states=states,
+         evaluated=lambda w: gcn_norm(w, False))
+    w = {name: value for name, value in convolutions.items() if "weight" in name}
+    case("gcn-kipf", "gcn-kipf", {"hidden": D, "dropout": 0.0}, w, kipf, rates={"conv2.weight": (LR, 0.0)})
+    three = layers("conv", F, D, D, C)
+    first = S @ (x @ three["conv1.weight"]) + three["conv1.bias"]
+    one, moved_one = norm("norm1", D, first)
+    before = {name: value for name, (value, _) in moved_one.items()}
+    second = torch.relu(normalised(first, {**one, **before}, "norm1", True))
+    two, moved_two = norm("norm2", D, S @ (second @ three["conv2.weight"]) + three["conv2.bias"])
+    w, states = {**three, **one, **two}, {**moved_one, **moved_two}
+    case("gcn-ogb", "gcn-ogb", {**LAYERS, "layers": 3}, w, lambda w: ogb(w, 3), states=states,
+         evaluated=lambda w: ogb(w, 3, False))
+    case("sgcn", "sgcn", {"order": 2, "dropout": 0.0}, layers("lin", F, C), lambda w: sgcn(w, 2))
+    w = {"lin.weight": wave((F, C), seed=1), "alpha": wave((4,), seed=2)}
+    case("lgc", "lgc", {"order": 3, "dropout": 0.0}, w, lgc)
+    w = {f"h{k}.weight": wave((F, C), seed=1 + k) for k in range(4)}
+    case("gfir", "gfir", {"order": 3, "dropout": 0.0}, w, lambda w: gfir(w, 3))
+    two = layers("lin", F, D, C)
+    params = {"hidden": D, "dropout": 0.0, "hops": [1, 3]}
+    case("tdgnn-s", "tdgnn", params, two, lambda w: tdgnn(w, [1, 3]))
+    own = {"weight-decay-1": 0.02, "weight-decay-2": 0.01, "weight-decay-theta": 0.03}
+    rates = {f"lin{i}.{part}": (LR, [0.02, 0.01][i - 1]) for i in (1, 2) for part in ("weight", "bias")}
+    w = {**two, "theta": torch.tensor([1.0, 0.4, -0.3])}
+    case("tdgnn-w", "tdgnn", {**params, "hops": [1, 2], "weighted": True, **own}, w, lambda w: tdgnn(w, [1, 2]),
+         rates={**rates, "theta": (LR, 0.03)})
+    stack = lambda rows, columns, seed: torch.stack([wave((rows, columns), seed + 0.6 * s) for s in range(2)])
+    bias = lambda seed: torch.stack([0.4 + 0.5 * wave((C,), seed + s) for s in range(2)])
+    w = {"init.weight": stack(F, C, 1), "step1.weight": stack(C, C, 2), "skip0.weight": stack(F, C, 3),
+         "skip1.weight": stack(F, C, 4), "skip0.bias": bias(5), "skip1.bias": bias(6)}
+    params = {"stacks": 2, "depth": 2, "dropout": 0.0}
+    case("arma", "arma", params, w, lambda w: arma(w, 2))
+    params = {**params, "depth": 3, "shared-weights": True, "last-activation": "identity"}
+    w = {name: value for name, value in w.items() if "skip1" not in name}
+    case("arma shared", "arma", params, w, lambda w: arma(w, 3, shared=True, last=False))
+    w = {"first.weight": wave((F, D), 1), "first.bias": wave((D,), 3), "first.phi": 0.4 * wave((F,), 5),
+         "inner.phi": 0.4 * wave((2, D), 6), "last.weight": wave((D, C), 2), "last.bias": wave((C,), 4),
+         "last.phi": 0.4 * wave((D,), 7)}
+    l1 = lambda w: 0.05 * sum(value.abs().sum() for name, value in w.items() if "phi" in name)
+    params = {"hidden": D, "layers": 4, "dropout": 0.0, "l1": 0.05}
+    case("adagnn", "adagnn", params, w, lambda w: adagnn(w, 4), l1)
+    # Without phi, two layers are GCN; all hops are all powers; one step of one stack is two layers.
+    flat = {**{name: value for name, value in w.items() if name != "inner.phi"}}
+    flat = {name: torch.zeros_like(value) if "phi" in name else value for name, value in flat.items()}
+    named = {"conv1.weight": flat["first.weight"], "conv1.bias": flat["first.bias"]}
+    named.update({"conv2.weight": flat["last.weight"], "conv2.bias": flat["last.bias"]})
+    same(adagnn(flat, 2), gcn(named), "AdaGNN and GCN")
+    powers = sum(torch.matrix_power(S, k) @ mlp(two) for k in range(5))
+    same(tdgnn(two, [1, 2, 3, 4]), powers, "TDGNN and powers")
 
 
 # ---- checks by hand ----

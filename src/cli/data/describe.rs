@@ -12,7 +12,7 @@ use super::{DataContext, exit, note, print_as};
 use crate::catalogue::{DataFolder, Manifest};
 use crate::cli::artifacts::Artifacts;
 use crate::cli::failure::Failure;
-use crate::cli::project::{StoreArgs, plan_here};
+use crate::cli::project::{StoreArgs, every_node, plan_here};
 use crate::history::Recall;
 use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, DeviceRequest, FORMAT, Overrides, Pipeline};
 use crate::plan::{Absence, NodeId, Plan};
@@ -109,7 +109,7 @@ fn plan(args: &Args, context: &DataContext, registry: &Registry) -> Result<Plan,
             pipeline
         }
     };
-    Ok(plan_here(&pipeline, registry, &DeviceRequest::Cpu)?)
+    Ok(plan_here(&pipeline, registry, &DeviceRequest::Cpu, &every_node)?)
 }
 
 /// What is in the store about eigenpairs of the graph: facts of every decomposition, the most pairs first.

@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
         }
         let state = if outcome.failed.is_empty() { "here" } else { "failed" };
         listed.push(json!({
-            "name": manifest.name, "state": state, "folder": manifest.root(&context.dir), "fetched": outcome.fetched,
+            "name": manifest.name, "state": state, "folder": manifest.root(&context.dir).display().to_string(), "fetched": outcome.fetched,
             "bytes": outcome.bytes, "here-already": outcome.here, "files": outcome.files,
         }));
         failed.extend(outcome.failed);

@@ -33,7 +33,8 @@ pub(super) fn run(context: &DataContext) -> Result<u8, Failure> {
             }
         }
     }
-    let object = json!({"version": 1, "data-dir": context.dir, "datasets": listed, "exit-code": code});
+    let object =
+        json!({"version": 1, "data-dir": context.dir.display().to_string(), "datasets": listed, "exit-code": code});
     print_as(context.json, &object, &text)?;
     Ok(code)
 }
@@ -63,7 +64,7 @@ fn item(manifest: &Manifest, context: &DataContext) -> Value {
     let whole = manifest.files.iter().map(|f| f.bytes).sum::<Option<u64>>();
     let mut item = json!({
         "name": manifest.name, "title": manifest.title, "about": manifest.about, "licence": manifest.licence,
-        "source": manifest.source, "folder": manifest.root(&context.dir), "files": states.len(),
+        "source": manifest.source, "folder": manifest.root(&context.dir).display().to_string(), "files": states.len(),
         "bytes": whole, "bytes-here": on_disk, "state": state,
     });
     for count in COUNTS {

@@ -12,7 +12,7 @@ use ppgnn_stages::kinds::{Graph, Metrics, Nodes, Operator, Spectrum, Splits, Tra
 use ppgnn_stages::models::ModelDef;
 
 use super::failure::Failure;
-use super::project::PipelineArgs;
+use super::project::{PipelineArgs, every_node};
 use super::stored::{Stored, nearest};
 use super::{exit, note, runs, targets};
 use crate::plan::{Node, NodeId, Plan};
@@ -143,7 +143,9 @@ impl What {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let format = format(args)?;
-    let plan = args.pipeline.plan(registry)?;
+    let asked =
+        |plan: &Plan| if args.targets.is_empty() { every_node(plan) } else { targets::asked(plan, &args.targets) };
+    let plan = args.pipeline.plan_for(&args.pipeline.catalogue(), registry, &asked)?;
     let store = args.pipeline.store.look()?;
     let stored = Stored { plan: &plan, store: &store, words: args.pipeline.words() };
     let mut nodes = nodes(&plan, &args.targets, args.what)?;

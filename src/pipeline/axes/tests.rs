@@ -14,13 +14,14 @@ fn expand_with(sweep: &str, set: &[(&str, &str)]) -> (Sweep, Vec<String>) {
     let text = format!("{{ppgnn: 1, name: s, stages: {{}}, sweep: {sweep}}}");
     let document = of_text("s.yaml", &text, &mut sources).unwrap();
     let mut problems = Problems::default();
-    let forced: Vec<Setting> = set
+    let forced: Vec<Forced> = set
         .iter()
         .map(|(path, value)| {
             let (stage, param) = path.split_once('.').unwrap();
             let source = sources.add("--set", Path::new("."), value);
             let value = yaml::read(&sources, source, &mut problems).unwrap();
-            Setting { stage: stage.into(), param: param.into(), span: Default::default(), value }
+            let setting = Setting { stage: stage.into(), param: param.into(), span: Default::default(), value };
+            Forced { setting, only: Vec::new() }
         })
         .collect();
     let file = file::read(&document.root, &ppgnn_stages::built_in(), &mut problems);

@@ -99,8 +99,23 @@ fn an_option_for_a_parameter_is_kept_apart_so_that_it_wins_over_the_sweep() {
     let text = "{ppgnn: 1, stages: {train: {params: {lr: 1}}}}";
     let loaded = load_files(&[("a.yaml", text)], None, &["train.lr=0.5", "train.word=yes no"]).unwrap();
     assert_eq!(loaded.root.value()["stages"]["train"]["params"]["lr"], 1);
-    let forced: Vec<_> = loaded.forced.iter().map(|s| (&*s.stage, &*s.param, s.value.value())).collect();
+    let forced: Vec<_> = loaded.forced.iter().map(|f| &f.setting).collect();
+    let forced: Vec<_> = forced.iter().map(|s| (&*s.stage, &*s.param, s.value.value())).collect();
     assert_eq!(forced, [("train", "lr", json!(0.5)), ("train", "word", json!("yes no"))]);
+}
+
+#[test]
+fn an_option_may_be_for_some_points_of_a_stage() {
+    let text = "{ppgnn: 1, stages: {train: {params: {lr: 1}}}, datasets: {a: {seed: 1}}}";
+    let loaded = load_files(&[("a.yaml", text)], None, &["train[model=gcn|mlp,seed=3].lr=0.5"]).unwrap();
+    let only = &loaded.forced[0].only;
+    assert_eq!((only[0].0.name.as_str(), only[0].1.len()), ("model", 2));
+    assert_eq!((only[1].0.name.as_str(), only[1].1[0].value()), ("seed", json!("3")));
+    let refused = problems(text, None, &["tain[model=gcn].lr=1"]);
+    assert_eq!(
+        refused,
+        ["`tain.lr` names no stage that brackets could choose points of (brackets follow a stage: `train`)"]
+    );
 }
 
 #[test]
@@ -116,7 +131,7 @@ fn an_option_replaces_adds_or_removes_what_its_path_names() {
 #[test]
 fn an_option_that_leads_nowhere_is_refused() {
     let text = "{ppgnn: 1, stages: {train: {}}, tables: {t: 1}}";
-    assert_eq!(problems(text, None, &["train.lr"]), ["expected `path=value` (for example `--set train.epochs=100`)"]);
+    assert_eq!(problems(text, None, &["train.lr"]), [EXPECTED]);
     let help = "(a path starts with a stage (`train`), or with `datasets`, `sweep` or `tables`)";
     for path in ["tain.lr", "tables.t.x", "tables.u.x"] {
         assert_eq!(problems(text, None, &[&format!("{path}=1")]), [format!("`{path}` is not in the file {help}")]);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::pipeline::{Data, Key, Known, KnownDatasets, Node, PipelineError, Source, Span};
 use crate::plan::Plan;
-use crate::plan::testing::{CHAIN, node, plan, plan_with, problems};
+use crate::plan::testing::{CHAIN, node, plan, plan_with, problems, registry};
 
 const SWEEP: &str = "sweep: {axes: {load.size: [1, 2], train.seed: [3, 4]}}";
 
@@ -54,11 +54,32 @@ fn pooled_runs_are_one_candidate_and_picked_ones_are_several() {
     let expected =
         [json!([0, 0, [["size=1/seed=3", "size=1/seed=4"]]]), json!([1, 0, [["size=2/seed=3", "size=2/seed=4"]]])];
     assert_eq!(cells(&pooled), expected);
-    let picked = plan(&swept("rows: load.size, columns: [], pick: val-accuracy"));
+    assert_eq!(param(&pooled, "pooled"), json!(["train.seed"]));
+    let picked = plan(&swept("rows: load.size, columns: [], pick: val-accuracy").replace("train.seed", "train.size"));
     let expected =
-        [json!([0, 0, [["size=1/seed=3"], ["size=1/seed=4"]]]), json!([1, 0, [["size=2/seed=3"], ["size=2/seed=4"]]])];
+        [json!([0, 0, [["size=1/size=3"], ["size=1/size=4"]]]), json!([1, 0, [["size=2/size=3"], ["size=2/size=4"]]])];
     assert_eq!(cells(&picked), expected);
-    assert_eq!(param(&picked, "cells")[0]["labels"], json!(["seed=3", "seed=4"]));
+    assert_eq!(param(&picked, "cells")[0]["labels"], json!(["size=3", "size=4"]));
+    assert_eq!(param(&picked, "picked-from"), json!(["train.size"]));
+    assert!(!node(&picked, "tabulate/t").params.all().contains_key("pooled"));
+}
+
+#[test]
+fn neither_seeds_nor_data_are_picked_from() {
+    let found = problems(&swept("rows: load.size, columns: [], pick: val-accuracy"));
+    let seeds =
+        "table `t` would show the best of several seeds: `train.seed` is neither a row nor a column, nor pooled";
+    assert_eq!(found, [seeds]);
+    let labelled = "sweep: {axes: {again: {a: {train.seed: 1}, b: {train.seed: 2}}}}";
+    let text = format!("{CHAIN}\n{labelled}\ntables: {{t: {{rows: [], columns: [], pick: val-accuracy}}}}");
+    assert_eq!(problems(&text).len(), 1);
+    let found = problems(&swept("rows: [], columns: [], pool: train.seed, pick: val-accuracy"));
+    let data = "table `t` would show the best of several data sets or splits: `load.size` is neither a row nor a \
+                column, nor pooled";
+    assert_eq!(found, [data]);
+    // A seed that goes with something else is part of a configuration.
+    let with = "sweep: {axes: {how: {a: {train.seed: 1, train.size: 1}, b: {train.seed: 2, train.size: 2}}}}";
+    plan(&format!("{CHAIN}\n{with}\ntables: {{t: {{rows: [], columns: [], pick: val-accuracy}}}}"));
 }
 
 #[test]
@@ -122,18 +143,41 @@ impl KnownDatasets for TwoDatasets {
 
 #[test]
 fn a_cell_without_data_says_why_unless_another_run_fills_it() {
-    let table = |rows: &str| {
+    let table = |placed: &str| {
         let sweep = "sweep: {axes: {load.dataset: [here, missing]}}";
-        let text = format!(
-            "absent-data: skip\n{CHAIN}\n{sweep}\ntables: {{t: {{rows: {rows}, columns: [], pick: val-loss}}}}"
-        );
+        let text = format!("absent-data: skip\n{CHAIN}\n{sweep}\ntables: {{t: {{{placed}, columns: []}}}}");
         plan_with(&text, &TwoDatasets).unwrap_or_else(|e| panic!("{e}"))
     };
-    let apart = table("load.dataset");
+    let apart = table("rows: load.dataset");
     assert_eq!(cells(&apart), [json!([0, 0, [["here"]]])]);
     assert_eq!(param(&apart, "rows"), json!(["here", "missing"]));
     let why = "missing, its data is missing (ppgnn data fetch missing downloads it)";
     assert_eq!(param(&apart, "absent"), json!([{"row": 1, "column": 0, "why": why}]));
-    let together = table("[]");
+    let together = table("rows: [], pool: load.dataset");
     assert_eq!((cells(&together), param(&together, "absent")), (vec![json!([0, 0, [["here"]]])], json!([])));
+    assert_eq!(param(&together, "cells")[0]["missing"], json!([{"candidate": 0, "why": why}]));
+}
+
+#[test]
+fn a_table_without_runs_that_failed_is_another_table() {
+    let whole = plan(&swept("rows: load.size, columns: [], pool: train.seed, reference: paper.csv"));
+    let failed = |name: &str| [(node(&whole, name).key, "train failed: no luck".to_owned())].into_iter().collect();
+    let rest = whole.without(&registry(), &failed("train/size=1/seed=3"));
+    assert_eq!(cells(&rest), [json!([0, 0, [["size=1/seed=4"]]]), json!([1, 0, [["size=2/seed=3", "size=2/seed=4"]]])]);
+    let missing = json!([{"candidate": 0, "why": "train failed: no luck"}]);
+    assert_eq!(param(&rest, "cells")[0]["missing"], missing);
+    let [whole_table, table] = [&whole, &rest].map(|plan| node(plan, "tabulate/t"));
+    assert_ne!(whole_table.key, table.key);
+    assert_eq!(table.key, table.ingredients.key());
+    assert_eq!(table.ingredients.params["reference"], json!({"blake3": "./paper.csv"}));
+    assert_eq!(table.ingredients.inputs.len(), 3);
+    // What is upstream of several runs takes all of them along.
+    let rest = whole.without(&registry(), &failed("load/size=1"));
+    assert_eq!(cells(&rest), [json!([1, 0, [["size=2/seed=3", "size=2/seed=4"]]])]);
+    assert_eq!(param(&rest, "absent"), json!([{"row": 0, "column": 0, "why": "train failed: no luck"}]));
+    // Everything else is as it was.
+    let same = |name: &str| node(&whole, name).key == node(&rest, name).key;
+    assert!(same("load/size=1") && same("train/size=2/seed=4"));
+    let nothing = whole.without(&registry(), &Default::default());
+    assert_eq!(node(&nothing, "tabulate/t").key, whole_table.key);
 }

@@ -51,18 +51,19 @@ pub(in crate::contract) fn check(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut files = file_params(own_schema);
+    let (mut files, mut texts) = (file_params(own_schema), marked(own_schema, "x-text"));
     let own = own_parse(own)?;
     let mut all = own.as_object().cloned().unwrap_or_default();
     let mut chosen = None;
     if let Some(row) = row {
         files.extend(file_params(row.variant().schema()));
+        texts.extend(marked(row.variant().schema(), "x-text"));
         let params = (row.variant().parse)(of_row)?;
         all.extend(params.as_object().cloned().unwrap_or_default());
         chosen = Some((row, params));
     }
     files.retain(|f| all.get(f).is_some_and(|v| v.is_string() || v.is_array()));
-    Ok(Checked { own, chosen, used, all, files })
+    Ok(Checked { own, chosen, used, all, files, texts })
 }
 
 /// Finds the row that the choice parameter names, or its default.
@@ -141,7 +142,7 @@ pub(crate) fn names(schema: &Value) -> impl Iterator<Item = &str> + Clone {
 
 /// Returns the names of the parameters that are files, in the schema's order.
 pub(crate) fn file_params(schema: &Value) -> Vec<String> {
-    names(schema).filter(|name| property(schema, name).is_some_and(is_file)).map(str::to_owned).collect()
+    marked(schema, "x-file")
 }
 
 /// Returns the first parameter that holds a file somewhere inside, where nobody would look for it.
@@ -153,13 +154,18 @@ pub(crate) fn nested_file(schema: &Value) -> Option<String> {
             _ => false,
         }
     }
-    let hidden = |name: &&str| property(schema, name).is_some_and(|p| !is_file(p) && inside(p));
+    let hidden = |name: &&str| property(schema, name).is_some_and(|p| !has_mark(p, "x-file") && inside(p));
     names(schema).find(hidden).map(str::to_owned)
 }
 
-/// A file parameter or a list of files, alone or as one of the shapes of an optional parameter.
-fn is_file(schema: &Value) -> bool {
-    let own = |s: &Value| s.get("x-file").is_some() || s.get("items").is_some_and(|i| i.get("x-file").is_some());
+/// Returns the names of the parameters whose type has a mark, in the schema's order.
+fn marked(schema: &Value, mark: &str) -> Vec<String> {
+    names(schema).filter(|name| property(schema, name).is_some_and(|p| has_mark(p, mark))).map(str::to_owned).collect()
+}
+
+/// A marked parameter or a list of such, alone or as one of the shapes of an optional parameter.
+fn has_mark(schema: &Value, mark: &str) -> bool {
+    let own = |s: &Value| s.get(mark).is_some() || s.get("items").is_some_and(|i| i.get(mark).is_some());
     own(schema) || shapes(schema).iter().any(|s| own(s))
 }
 

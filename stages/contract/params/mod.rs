@@ -14,7 +14,6 @@ mod words;
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -27,7 +26,7 @@ use serde_json::{Map, Value};
 use super::{Chosen, Crate, Row, StageError};
 pub(super) use check::check;
 pub(crate) use check::{file_params, names, nested_file, property};
-pub use types::{Bytes, DropoutRate, FilePath, NoParams};
+pub use types::{Bytes, DropoutRate, FilePath, NoParams, TextPath};
 pub use words::{describe, expectation, list, nearest, nearest_help};
 
 /// Parameters as written by a person: a plain struct with defaults.
@@ -50,6 +49,9 @@ pub trait Params: Serialize + DeserializeOwned + JsonSchema + 'static {
     }
 }
 
+/// Returns the optional slots that a row needs with its checked parameters.
+pub type NeedsFn = fn(&Value) -> &'static [&'static str];
+
 /// A row of a table that a stage chooses from: a model of `train`, a format of `load`.
 #[derive(Clone, Copy)]
 pub struct Variant {
@@ -61,8 +63,10 @@ pub struct Variant {
     pub version: u32,
     /// The crate it comes from.
     pub from: Crate,
-    /// The optional slots that this row needs.
+    /// The optional slots that this row needs, with some of its parameters at least.
     pub needs: &'static [&'static str],
+    /// Those that it needs with the parameters at hand.
+    pub needs_with: NeedsFn,
     /// Whether it can be computed on a GPU, in a stage that computes on a device.
     pub gpu: bool,
     schema: fn() -> &'static Value,
@@ -72,7 +76,8 @@ pub struct Variant {
 impl Variant {
     /// A row whose own parameters are `P`.
     pub const fn of<P: Params>(name: &'static str, about: &'static str, version: u32, from: Crate) -> Self {
-        Self { name, about, version, from, needs: &[], gpu: true, schema: schema::<P>, parse: parse::<P> }
+        let (needs, needs_with): (_, NeedsFn) = (&[], |_| &[]);
+        Self { name, about, version, from, needs, needs_with, gpu: true, schema: schema::<P>, parse: parse::<P> }
     }
 
     /// Returns the JSON Schema of the row's own parameters.
@@ -122,6 +127,8 @@ pub struct Checked {
     used: Vec<&'static dyn Row>,
     all: Map<String, Value>,
     files: Vec<String>,
+    /// Those of the files that are small texts.
+    texts: Vec<String>,
 }
 
 impl Checked {
@@ -144,7 +151,7 @@ impl Checked {
     }
     /// Returns the optional slots that the chosen row needs.
     pub fn needs(&self) -> &'static [&'static str] {
-        self.variant().map_or(&[], |variant| variant.needs)
+        self.chosen.as_ref().map_or(&[], |(row, params)| (row.variant().needs_with)(params))
     }
     /// Returns the parameters that name files, with the files; a list of files has one entry per file.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Path)> {
@@ -155,6 +162,10 @@ impl Checked {
             };
             items.iter().filter_map(move |v| Some((name.as_str(), Path::new(v.as_str()?))))
         })
+    }
+    /// Returns whether a parameter that names a file is a [`TextPath`].
+    pub fn is_text(&self, param: &str) -> bool {
+        self.texts.iter().any(|name| name == param)
     }
     /// Returns the parameters that name files, with `f` of every file instead of its path.
     ///
@@ -176,9 +187,14 @@ impl Checked {
         Ok(mapped)
     }
     /// Replaces the path of every file by `f` of it.
-    pub fn rebase(&mut self, mut f: impl FnMut(&str, &Path) -> PathBuf) {
-        let moved = self.map_files(|name, path| Ok::<_, Infallible>(f(name, path).display().to_string().into()));
-        let moved = moved.unwrap_or_default();
+    ///
+    /// # Errors
+    /// The first parameter whose path is not UTF-8, and the path: parameters are text.
+    pub fn rebase(&mut self, mut f: impl FnMut(&str, &Path) -> PathBuf) -> Result<(), (String, PathBuf)> {
+        let moved = self.map_files(|name, path| {
+            let path = f(name, path);
+            path.to_str().map(Value::from).ok_or_else(|| (name.to_owned(), path.clone()))
+        })?;
         let of_row = self.chosen.as_mut().map(|(_, params)| params);
         for part in [Some(&mut self.own), of_row].into_iter().flatten().filter_map(Value::as_object_mut) {
             for (name, path) in &moved {
@@ -186,6 +202,7 @@ impl Checked {
             }
         }
         self.all.extend(moved);
+        Ok(())
     }
     /// Returns the chosen row with its own parameters, if the stage chooses.
     pub fn chosen(&self) -> Option<Chosen<'_, dyn Row>> {

@@ -114,7 +114,7 @@ fn a_whole_number_written_with_an_exponent_is_one_inside_of_a_mapping_too() {
 #[test]
 fn moved_files_are_what_the_stage_sees() {
     let mut checked = check(&json!({"file": "a", "files": ["b", "/c"]})).unwrap();
-    checked.rebase(|_, path| PathBuf::from("/base").join(path));
+    checked.rebase(|_, path| PathBuf::from("/base").join(path)).unwrap();
     let all: Outer = checked.own().unwrap();
     assert_eq!(all.file, Some(FilePath("/base/a".into())));
     assert_eq!(all.files, [FilePath("/base/b".into()), FilePath("/c".into())]);

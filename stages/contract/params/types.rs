@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 #[schemars(extend("x-file" = true))]
 pub struct FilePath(pub PathBuf);
 
+/// A path to a small text file outside the store: larger ones are refused before they are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-file" = true, "x-text" = true))]
+pub struct TextPath(pub PathBuf);
+
 /// A number of bytes, written with its unit: `512MiB`, `4GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String", extend("x-bytes" = true, "pattern" = "^[0-9]+(MiB|GiB|TiB)$"))]

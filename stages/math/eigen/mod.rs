@@ -61,6 +61,19 @@ pub enum Solver {
     Lapack,
 }
 
+impl Solver {
+    /// Returns whether only the ends of a part with so many rows are computed, for this many pairs of both ends together.
+    pub fn iterates(self, pairs: usize, rows: usize) -> bool {
+        // Both ends and what an iteration needs beyond them have to fit.
+        let fits = pairs.saturating_mul(5) / 4 + 16 * WIDTH <= rows;
+        match self {
+            Self::Dense | Self::Lapack => false,
+            Self::Lanczos => fits,
+            Self::Auto => fits && rows > SMALL,
+        }
+    }
+}
+
 /// What to find.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
@@ -299,13 +312,7 @@ impl Work<'_> {
     fn solve(&mut self, part: &Part, unit: Option<&[f64]>) -> Result<Solved, EigenError> {
         let rows = part.matrix.n();
         self.effort.rows = self.effort.rows.max(rows);
-        // Both ends and what an iteration needs beyond them have to fit.
-        let fits = (self.low + self.high) * 5 / 4 + 16 * WIDTH <= rows;
-        let iterate = match self.request.solver {
-            Solver::Dense | Solver::Lapack => false,
-            Solver::Lanczos => fits,
-            Solver::Auto => fits && rows > SMALL,
-        };
+        let iterate = self.request.solver.iterates(self.low + self.high, rows);
         let ends = iterate.then(|| self.iterate(part, unit)).transpose();
         let ends = match ends {
             // What an iteration cannot tell apart, a decomposition of the whole can.

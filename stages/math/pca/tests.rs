@@ -4,6 +4,10 @@ use super::*;
 use crate::math::random::Stream;
 use crate::math::testing::random;
 
+fn components(table: Table, d: usize) -> Result<Components, EigenError> {
+    super::components(table, Centre::Means, d)
+}
+
 fn filled(x: &Csr<f32>) -> Vec<f32> {
     let mut full = vec![0.0; x.n() * x.cols()];
     for i in 0..x.n() {
@@ -40,6 +44,24 @@ fn a_small_example_is_as_by_hand() {
     let score = |a: f64, b: f64| [(a + phi * b) / length, (phi * a - b) / length];
     let expected = [score(-1.0, -1.0), score(0.0, 0.0), score(1.0, 1.0), score(0.0, -1.0), score(0.0, 1.0)].concat();
     assert_close(&found.scores, &expected, 1e-14);
+}
+
+#[test]
+fn around_the_origin_scores_keep_all_products_of_rows() {
+    let (n, columns) = (12, 5);
+    let full = normal(n, columns);
+    let row = |i: usize| full[i * columns..(i + 1) * columns].iter().map(|x| f64::from(*x));
+    let indices = (0..n * columns).map(|at| (at % columns) as u32).collect();
+    let sparse = Csr::rectangular(n, columns, (0..=n).map(|i| (i * columns) as u64).collect(), indices, full.clone());
+    for table in [Table::Dense(&full, columns), Table::Sparse(&sparse.unwrap())] {
+        let found = super::components(table, Centre::Origin, columns).unwrap();
+        let scores: Vec<&[f64]> = found.scores.chunks(columns).collect();
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let expected: f64 = row(i).zip(row(j)).map(|(a, b)| a * b).sum();
+            let product: f64 = scores[i].iter().zip(scores[j]).map(|(a, b)| a * b).sum();
+            assert!((expected - product).abs() < 1e-9, "{i}, {j}");
+        }
+    }
 }
 
 #[test]
@@ -89,7 +111,7 @@ fn the_largest_loading_is_positive() {
     for (n, columns) in [(30, 8), (8, 30)] {
         let x = normal(n, columns);
         let found = components(Table::Dense(&x, columns), 6).unwrap();
-        let centred = Centred::new(Table::Dense(&x, columns));
+        let centred = Centred::new(Table::Dense(&x, columns), Centre::Means);
         // V = X_cᵀ T Λ⁻¹.
         let columns_of_t = transposed(&found.scores, n, 6);
         let loadings = transposed(&centred.transposed_times(&columns_of_t, 6), columns, 6);

@@ -1,8 +1,8 @@
-//! Equal-count bins: contiguous index ranges of a sorted list of eigenvalues, whose sizes differ by at most one.
+//! Bins: contiguous index ranges of a sorted list of eigenvalues.
 //!
-//! Both published drops bin the concatenation of both sides: the first leaves a short last bin and lets one bin span the
-//! gap for odd totals; the second derives the width from the number of nodes, which puts nearly all eigenvalues into one
-//! bin. Here each side is cut on its own, as the paper says.
+//! The paper cuts each side on its own, into bins of equal numbers: [`Partition::with_side`], whose bins differ by at most
+//! one eigenvalue. Both published programs cut the concatenation of both sides into slices of one length:
+//! [`Partition::in_steps`]. The last may be short, and one may span the gap between the sides.
 
 use std::ops::Range;
 
@@ -24,6 +24,14 @@ impl Partition {
         }
         self.ranges.extend((0..count).map(|b| start + b * pairs / count..start + (b + 1) * pairs / count));
         (1..=pairs).contains(&count).then_some(self)
+    }
+
+    /// Cuts the eigenpairs of all sides together into slices of `step`; `sides`: pairs of every kept side.
+    pub fn in_steps(sides: &[usize], step: usize) -> Self {
+        let pairs: usize = sides.iter().sum();
+        let ranges: Vec<_> = (0..pairs).step_by(step.max(1)).map(|at| at..(at + step.max(1)).min(pairs)).collect();
+        let begins = |bin: &usize| *bin > 0 && sides.first() == Some(&ranges[*bin].start);
+        Self { gaps: (0..ranges.len()).filter(begins).collect(), ranges }
     }
 }
 
@@ -48,6 +56,24 @@ mod tests {
                 assert!(*least > 0 && most - least <= 1, "{pairs} pairs in {count} bins: {sizes:?}");
             }
         }
+    }
+
+    #[test]
+    fn slices_of_both_sides_are_those_of_the_published_commands() {
+        let sizes = |sides: &[usize], step| -> Vec<usize> {
+            let partition = Partition::in_steps(sides, step);
+            assert_eq!(partition.ranges.iter().cloned().flatten().count(), sides.iter().sum::<usize>());
+            partition.ranges.iter().map(Range::len).collect()
+        };
+        // Chameleon: 2 · 256 pairs, four bins, two of each side.
+        assert_eq!(sizes(&[256, 256], 512 / 4), [128; 4]);
+        assert_eq!(Partition::in_steps(&[256, 256], 128).gaps, [2]);
+        // Cora: 2 · 128 in five bins, and one that is left over; the third spans the gap.
+        assert_eq!(sizes(&[128, 128], 256 / 5), [51, 51, 51, 51, 51, 1]);
+        assert!(Partition::in_steps(&[128, 128], 51).gaps.is_empty());
+        // One side alone has no gap.
+        assert!(Partition::in_steps(&[8], 4).gaps.is_empty());
+        assert_eq!(sizes(&[3], 0), [1, 1, 1]);
     }
 
     #[test]

@@ -121,6 +121,23 @@ impl Init<'_> {
         let draw = |stream: &mut Stream| (0..rows).flat_map(|_| self.coefficients(order, stream)).collect();
         to.add(name, Rule::free(), shape, purpose, draw)
     }
+
+    /// As [`Init::trained`], with a row of degrees up to `order` for every α.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn trained_from(
+        &self,
+        alphas: &[f64],
+        order: usize,
+        name: &'static str,
+        purpose: &'static str,
+        to: &mut Weights,
+    ) -> Result<Param> {
+        let row = |alpha: &f64, stream: &mut Stream| Self { alpha: *alpha, ..self.clone() }.coefficients(order, stream);
+        let draw = |stream: &mut Stream| alphas.iter().flat_map(|alpha| row(alpha, stream)).collect();
+        to.add(name, Rule::free(), &[alphas.len(), order + 1], purpose, draw)
+    }
 }
 
 /// Reads α as a power, if it is one.

@@ -7,7 +7,7 @@
 use candle_core::Result;
 
 use crate::models::ops::{AsTensor, LayerWeights};
-use crate::models::{Param, Weights};
+use crate::models::{Param, WeightName, Weights};
 use crate::optim::Rule;
 
 /// A linear layer.
@@ -20,14 +20,26 @@ pub struct Linear {
 }
 
 /// The names of a layer's weights, and of the stream that they are drawn from.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Names {
     /// Of W.
-    pub weight: &'static str,
+    pub weight: WeightName,
     /// Of b.
-    pub bias: &'static str,
+    pub bias: WeightName,
     /// Of the stream.
     pub stream: &'static str,
+}
+
+impl Names {
+    /// Names that are fixed.
+    pub const fn new(weight: &'static str, bias: &'static str, stream: &'static str) -> Self {
+        Self { weight: WeightName::Borrowed(weight), bias: WeightName::Borrowed(bias), stream }
+    }
+
+    /// Names of the layer of a number, such as `conv3.weight`. All of them draw from one stream, one after the other.
+    pub fn numbered(layer: &str, number: usize, stream: &'static str) -> Self {
+        Self { weight: format!("{layer}{number}.weight").into(), bias: format!("{layer}{number}.bias").into(), stream }
+    }
 }
 
 impl Linear {
@@ -36,9 +48,29 @@ impl Linear {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn new(names: Names, inputs: usize, outputs: usize, weights: &mut Weights) -> Result<Self> {
-        let r = 1.0 / (inputs.max(1) as f64).sqrt();
-        let weight = weights.uniform(names.weight, Rule::decayed(), &[inputs, outputs], names.stream, r)?;
-        let bias = weights.uniform(names.bias, Rule::decayed(), &[outputs], names.stream, r)?;
+        Self::with_rule(names, [inputs, outputs], Rule::decayed(), weights)
+    }
+
+    /// Draws a layer with a learning rate or decay of its own.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn with_rule(names: Names, sizes: [usize; 2], rule: Rule, weights: &mut Weights) -> Result<Self> {
+        let r = 1.0 / (sizes[0].max(1) as f64).sqrt();
+        Self::drawn(names, sizes, rule, r, weights)
+    }
+
+    /// Draws W and b from U(±r) instead.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn uniform(names: Names, sizes: [usize; 2], r: f64, weights: &mut Weights) -> Result<Self> {
+        Self::drawn(names, sizes, Rule::decayed(), r, weights)
+    }
+
+    fn drawn(names: Names, [inputs, outputs]: [usize; 2], rule: Rule, r: f64, weights: &mut Weights) -> Result<Self> {
+        let weight = weights.uniform(names.weight, rule, &[inputs, outputs], names.stream, r)?;
+        let bias = weights.uniform(names.bias, rule, &[outputs], names.stream, r)?;
         Ok(Self { weight, bias })
     }
 
@@ -47,8 +79,7 @@ impl Linear {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn glorot(names: Names, inputs: usize, outputs: usize, weights: &mut Weights) -> Result<Self> {
-        let r = (6.0 / (inputs + outputs).max(1) as f64).sqrt();
-        let weight = weights.uniform(names.weight, Rule::decayed(), &[inputs, outputs], names.stream, r)?;
+        let weight = weights.glorot(names.weight, Rule::decayed(), [inputs, outputs], names.stream)?;
         let bias = weights.add(names.bias, Rule::decayed(), &[outputs], names.stream, |_| vec![0.0; outputs])?;
         Ok(Self { weight, bias })
     }
@@ -67,7 +98,7 @@ mod tests {
     use crate::models::Streams;
     use crate::models::testing::{self, flat};
 
-    const NAMES: Names = Names { weight: "w", bias: "b", stream: "init/test" };
+    const NAMES: Names = Names::new("w", "b", "init/test");
 
     fn layer(inputs: usize, outputs: usize, streams: &mut [Streams]) -> Linear {
         Linear::new(NAMES, inputs, outputs, &mut Weights::new(streams, DType::F64, Device::Cpu)).unwrap()

@@ -6,10 +6,11 @@ use candle_core::Result;
 
 use super::linear::{Linear, Names};
 use crate::models::ops::{PassMasks, Sided};
-use crate::models::{GraphView, Input, Pass, Weights};
+use crate::models::{GraphSizes, GraphView, Input, ModelWork, Pass, Weights};
+use crate::optim::Rule;
 
-const FIRST: Names = Names { weight: "lin1.weight", bias: "lin1.bias", stream: "init/lin1" };
-const SECOND: Names = Names { weight: "lin2.weight", bias: "lin2.bias", stream: "init/lin2" };
+const FIRST: Names = Names::new("lin1.weight", "lin1.bias", "init/lin1");
+const SECOND: Names = Names::new("lin2.weight", "lin2.bias", "init/lin2");
 /// The streams of masks on features and on hidden units, of the first and of a second pass: a second pass never shifts
 /// the first.
 const MASKS: [(&str, &str); 2] = [("dropout/features", "dropout/hidden"), ("dropout/features-2", "dropout/hidden-2")];
@@ -19,7 +20,16 @@ pub struct Perceptron {
     first: Linear,
     second: Option<Linear>,
     hidden: usize,
-    dropout: f64,
+    rates: Rates,
+}
+
+/// How much is dropped in training, at the input of either layer.
+#[derive(Clone, Copy)]
+pub struct Rates {
+    /// Of the features.
+    pub features: f64,
+    /// Of the hidden units.
+    pub hidden: f64,
 }
 
 impl Perceptron {
@@ -28,10 +38,25 @@ impl Perceptron {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn new(graph: &GraphView, hidden: Option<usize>, dropout: f64, weights: &mut Weights) -> Result<Self> {
+        let rates = Rates { features: dropout, hidden: dropout };
+        Self::with_rules(graph, hidden, rates, [Rule::decayed(); 2], weights)
+    }
+
+    /// Draws layers with rules of their own, and rates for the input of each.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn with_rules(
+        graph: &GraphView,
+        hidden: Option<usize>,
+        rates: Rates,
+        [first, second]: [Rule; 2],
+        weights: &mut Weights,
+    ) -> Result<Self> {
         let (inputs, outputs) = (graph.features.columns(), graph.classes);
-        let first = Linear::new(FIRST, inputs, hidden.unwrap_or(outputs), weights)?;
-        let second = hidden.map(|hidden| Linear::new(SECOND, hidden, outputs, weights)).transpose()?;
-        Ok(Self { first, second, hidden: hidden.unwrap_or(0), dropout })
+        let first = Linear::with_rule(FIRST, [inputs, hidden.unwrap_or(outputs)], first, weights)?;
+        let second = hidden.map(|hidden| Linear::with_rule(SECOND, [hidden, outputs], second, weights)).transpose()?;
+        Ok(Self { first, second, hidden: hidden.unwrap_or(0), rates })
     }
 
     /// Returns Z₀, nodes × classes.
@@ -48,7 +73,7 @@ impl Perceptron {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn forward_twice(&self, x: &Input, pass: &mut Pass) -> Result<[Sided; 2]> {
-        if pass.trains() && self.dropout > 0.0 {
+        if pass.trains() && self.rates.features.max(self.rates.hidden) > 0.0 {
             return self.passes(x, pass);
         }
         let both = self.forward(x, pass)?;
@@ -60,12 +85,24 @@ impl Perceptron {
         graph.nodes * hidden.unwrap_or(0).max(graph.classes)
     }
 
+    /// Counts the work of the network, in this many training passes with masks of their own.
+    pub fn work(graph: &GraphSizes, hidden: Option<usize>, passes: usize) -> ModelWork {
+        let work = ModelWork::on(graph);
+        match hidden {
+            Some(hidden) => {
+                let work = work.features(hidden, passes);
+                (0..passes).fold(work, |work, _| work.units(hidden)).dense(hidden, graph.classes)
+            }
+            None => work.features(graph.classes, passes),
+        }
+    }
+
     fn passes<const P: usize>(&self, x: &Input, pass: &mut Pass) -> Result<[Sided; P]> {
         let mut masks: [PassMasks; P] = std::array::from_fn(|_| PassMasks::default());
         for (masks, (on_features, on_hidden)) in masks.iter_mut().zip(MASKS) {
-            masks.features = pass.dropout(self.dropout, on_features).masks(x.stored())?;
+            masks.features = pass.dropout(self.rates.features, on_features).masks(x.stored())?;
             if self.second.is_some() {
-                masks.hidden = pass.dropout(self.dropout, on_hidden).masks(x.rows() * self.hidden)?;
+                masks.hidden = pass.dropout(self.rates.hidden, on_hidden).masks(x.rows() * self.hidden)?;
             }
         }
         x.layers(self.first.weights(), self.second.as_ref().map(Linear::weights), masks)

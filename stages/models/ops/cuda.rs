@@ -6,6 +6,8 @@
 //!
 //! Weights enter detached, or candle would note its own way back beside that of the tape.
 
+mod columns;
+
 use std::sync::Arc;
 
 use candle_core::{Result, Tensor};
@@ -18,6 +20,7 @@ use super::sided::{Eval, Sided};
 use super::sum::sum;
 use crate::models::{FeatureView, Input};
 use crate::tensor::cuda;
+pub use columns::{batch_norm, scale_rows, towards};
 
 /// Applies a step to each side.
 fn each(
@@ -51,19 +54,76 @@ pub fn plus_bias(x: &Sided, bias: &Tensor) -> Result<Sided> {
     each(x, |x| x.broadcast_add(&b), move |grad| Ok(vec![(input, grad.clone()), (bias, grad.sum(1)?)]))
 }
 
-/// X + Y.
-pub fn plus(x: &Sided, y: &Sided) -> Result<Sided> {
+/// Applies a step of two inputs to each side.
+fn two(
+    x: &Sided,
+    y: &Sided,
+    forward: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
+    back: impl FnOnce(&Tensor) -> Result<Vec<(Tensor, Tensor)>> + 'static,
+) -> Result<Sided> {
     let eval = match (&x.eval, &y.eval) {
         (Eval::Same, Eval::Same) => Eval::Same,
         _ => match (x.eval(), y.eval()) {
-            (Some(x), Some(y)) => Eval::Own(sum(x, y)?),
+            (Some(x), Some(y)) => Eval::Own(forward(x, y)?),
             _ => Eval::Absent,
         },
     };
+    Ok(x.next(forward(x.main(), y.main())?, eval, back))
+}
+
+/// X + Y.
+pub fn plus(x: &Sided, y: &Sided) -> Result<Sided> {
     let inputs = [x.main().clone(), y.main().clone()];
-    Ok(x.next(sum(x.main(), y.main())?, eval, move |grad| {
-        Ok(inputs.into_iter().map(|input| (input, grad.clone())).collect())
-    }))
+    two(x, y, sum, move |grad| Ok(inputs.into_iter().map(|input| (input, grad.clone())).collect()))
+}
+
+/// X − Y.
+pub fn minus(x: &Sided, y: &Sided) -> Result<Sided> {
+    let (to_x, to_y) = (x.main().clone(), y.main().clone());
+    two(x, y, |x, y| x - y, move |grad| Ok(vec![(to_x, grad.clone()), (to_y, grad.neg()?)]))
+}
+
+/// The mean over the stacks of every lane.
+pub fn mean_of_stacks(x: &Sided, stacks: usize) -> Result<Sided> {
+    let (input, dims) = (x.main().clone(), x.dims().to_vec());
+    let apart = [&[dims[0] / stacks, stacks], &dims[1..]].concat();
+    each(x, |x| x.reshape(apart.clone())?.mean(1), {
+        let apart = apart.clone();
+        move |grad| {
+            let spread = (grad.unsqueeze(1)? / stacks as f64)?.broadcast_as(apart)?.contiguous()?;
+            Ok(vec![(input, spread.reshape(dims)?)])
+        }
+    })
+}
+
+/// θ_0 z + Σ_l θ_l P_l·z.
+pub fn hop_sum(operators: &[Arc<Propagator>], theta: &Tensor, z: &Sided) -> Result<Sided> {
+    let (input, of, again) = (z.main().contiguous()?, theta.clone(), operators.to_vec());
+    let (t, to) = (theta.detach(), z.main().clone());
+    let products = |operators: &[Arc<Propagator>], z: &Tensor| {
+        let hops = operators.iter().map(|operator| hop(operator, z, (1.0, 0.0), z));
+        std::iter::once(Ok(z.clone())).chain(hops).collect::<Result<Vec<_>>>()
+    };
+    let summed = |t: &Tensor, hops: &[Tensor]| {
+        let mut sum: Option<Tensor> = None;
+        for (l, hop) in hops.iter().enumerate() {
+            let term = hop.broadcast_mul(&t.narrow(1, l, 1)?.unsqueeze(2)?)?;
+            sum = Some(sum.map_or(Ok(term.clone()), |sum| sum + &term)?);
+        }
+        sum.ok_or_else(|| candle_core::Error::msg("a sum over no operators"))
+    };
+    each(
+        z,
+        {
+            let t = t.clone();
+            move |z: &Tensor| summed(&t, &products(operators, z)?)
+        },
+        move |grad| {
+            let hops = products(&again, grad)?;
+            let dots = hops.iter().map(|hop| (hop * &input)?.sum((1, 2))).collect::<Result<Vec<_>>>()?;
+            Ok(vec![(to, summed(&t, &hops)?), (of, Tensor::stack(&dots, 1)?)])
+        },
+    )
 }
 
 /// X with masks on the training side.
@@ -219,6 +279,21 @@ pub fn filter(rows: &Tensor, response: &Tensor, z: &Sided) -> Result<Sided> {
         let of_h = (&t * &y)?.sum(2)?.t()?.contiguous()?;
         let of_z = from_spectrum(&rows, &scaled(&t, &h)?)?;
         Ok(vec![(input, of_z), (response, of_h)])
+    }))
+}
+
+/// U(h ⊙ Q): `q` is lanes × pairs × columns.
+pub fn synthesize(rows: &Tensor, response: &Tensor, q: &Sided) -> Result<Sided> {
+    let h = response.detach();
+    let in_basis = |q: &Tensor| q.transpose(0, 1)?.contiguous();
+    let out = |q: &Tensor| from_spectrum(rows, &scaled(&in_basis(q)?, &h)?);
+    let (main, eval) = (out(q.main())?, q.eval.map(|eval| out(eval))?);
+    let (input, response, rows, again) = (q.main().clone(), response.clone(), rows.clone(), h.clone());
+    Ok(q.next(main, eval, move |grad| {
+        let t = spectrum(&rows, grad)?;
+        let of_h = (&t * &input.transpose(0, 1)?.contiguous()?)?.sum(2)?.t()?.contiguous()?;
+        let of_q = scaled(&t, &again)?.transpose(0, 1)?.contiguous()?;
+        Ok(vec![(input, of_q), (response, of_h)])
     }))
 }
 

@@ -1,11 +1,11 @@
-//! Filtering in the basis of the kept eigenvectors: U(h ⊙ UᵀZ), as one step with its own backward pass.
+//! Filtering in the basis of the kept eigenvectors: U(h ⊙ UᵀZ), or U(h ⊙ Q) of what is in that basis already, as one step
+//! with its own backward pass.
 //!
 //! U: nodes × pairs, given as its transpose; of every lane, h: pairs and Z: nodes × columns. The nodes × nodes matrix
 //! U diag(h) Uᵀ is never formed; published code forms it in every pass. With G the gradient of the result and Y = UᵀZ,
 //! which forward leaves behind: T = UᵀG, ∂h_i = ⟨T_i, Y_i⟩, ∂Z = U(h ⊙ T). All lanes stand side by side, training and
 //! evaluation too, so forward and backward read U twice each.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,11 +22,36 @@ use crate::tensor::slices::{Element, by_float};
 /// The kept eigenvectors of a graph as rows, pairs × nodes, and fixed.
 #[derive(Clone)]
 pub struct Eigenvectors {
-    /// `Panels` of the type that is computed in; on a GPU a `Tensor` in single precision.
-    stored: Arc<dyn Any + Send + Sync>,
+    stored: Stored,
     nodes: usize,
     /// The pairs that a model uses.
     pairs: Range<usize>,
+}
+
+/// Where the eigenvectors are, in the type that is computed in.
+#[derive(Clone)]
+enum Stored {
+    F32(Arc<Panels<f32>>),
+    F64(Arc<Panels<f64>>),
+    #[cfg(feature = "cuda")]
+    Gpu(Tensor),
+}
+
+/// A type whose panels can be stored.
+trait Stores: Sized {
+    fn panels(stored: &Stored) -> Option<&Panels<Self>>;
+}
+
+impl Stores for f32 {
+    fn panels(stored: &Stored) -> Option<&Panels<Self>> {
+        if let Stored::F32(panels) = stored { Some(panels) } else { None }
+    }
+}
+
+impl Stores for f64 {
+    fn panels(stored: &Stored) -> Option<&Panels<Self>> {
+        if let Stored::F64(panels) = stored { Some(panels) } else { None }
+    }
 }
 
 impl Eigenvectors {
@@ -36,24 +61,26 @@ impl Eigenvectors {
     /// When `dtype` is not a float type, or a GPU has no room.
     pub fn new(sides: &[&[f32]], nodes: usize, dtype: DType, device: &Device) -> Result<Self> {
         let rows: Vec<&[f32]> = sides.iter().flat_map(|side| side.chunks_exact(nodes.max(1))).collect();
-        let stored: Arc<dyn Any + Send + Sync> = match device {
-            Device::Cpu => by_float!(dtype, "eigenvectors", T => {
-                Ok::<Arc<dyn Any + Send + Sync>, _>(Arc::new(Panels::<T>::new(rows.len(), nodes, |i| rows[i])))
-            })?,
+        let stored = match (device, dtype) {
+            (Device::Cpu, DType::F32) => Stored::F32(Arc::new(Panels::new(rows.len(), nodes, |i| rows[i]))),
+            (Device::Cpu, DType::F64) => Stored::F64(Arc::new(Panels::new(rows.len(), nodes, |i| rows[i]))),
             #[cfg(feature = "cuda")]
-            Device::Cuda(_) => Arc::new(Tensor::from_vec(rows.concat(), (rows.len(), nodes), device)?),
-            other => bail!("eigenvectors cannot be on {:?}", other.location()),
+            (Device::Cuda(_), _) => Stored::Gpu(Tensor::from_vec(rows.concat(), (rows.len(), nodes), device)?),
+            (other, dtype) => bail!("eigenvectors cannot be {dtype:?} on {:?}", other.location()),
         };
         Ok(Self { stored, nodes, pairs: 0..rows.len() })
     }
 
     #[cfg(feature = "cuda")]
     fn on_gpu(&self) -> Result<Tensor> {
-        self.stored_as::<Tensor>()?.narrow(0, self.pairs.start, self.pairs.len())
+        match &self.stored {
+            Stored::Gpu(vectors) => vectors.narrow(0, self.pairs.start, self.pairs.len()),
+            _ => bail!("eigenvectors are not on the GPU"),
+        }
     }
 
-    fn stored_as<S: 'static>(&self) -> Result<&S> {
-        self.stored.downcast_ref().ok_or_else(|| Error::msg("eigenvectors of another type, or elsewhere"))
+    fn panels<T: Stores>(&self) -> Result<&Panels<T>> {
+        T::panels(&self.stored).ok_or_else(|| Error::msg("eigenvectors of another type, or on a GPU"))
     }
 
     /// Keeps some of the pairs.
@@ -78,7 +105,7 @@ impl Sided {
             [&response],
             self.dims(),
             |sides, [h]| {
-                let (u, count) = (vectors.stored_as::<Panels<T>>()?, sides.len());
+                let (u, count) = (vectors.panels::<T>()?, sides.len());
                 let joined = shape.join(&sides.iter().map(|[x]| *x).collect::<Vec<_>>());
                 let width = shape.width(count);
                 let (mut y, mut out) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
@@ -87,13 +114,53 @@ impl Sided {
                 Ok(((0..count).map(|i| shape.part(&out, i, count)).collect(), y))
             },
             move |Back { kept, gradient, weights: [h], .. }| {
-                let u = again.stored_as::<Panels<T>>()?;
+                let u = again.panels::<T>()?;
                 let (joined, width) = (shape.join(&[gradient]), shape.width(1));
                 let (mut t, mut of_x) = (vec![T::default(); pairs * width], vec![T::default(); joined.len()]);
                 u.par_times(&again.pairs, &joined, width, &mut t);
                 let of_h = dots(&kept, &t, shape, pairs);
                 u.par_transposed_times(&again.pairs, &scaled(&t, h, shape, 1), width, &mut of_x);
                 Ok(vec![Gradient::Of(shape.part(&of_x, 0, 1)), Gradient::Of(of_h)])
+            },
+        ))
+    }
+}
+
+impl Sided {
+    /// Returns U(h ⊙ Q) of every lane, for Q that is in the basis of the eigenvectors already: pairs × columns; `response`
+    /// holds h: lanes × pairs. With G the gradient of the result and T = UᵀG: ∂h_i = ⟨T_i, Q_i⟩ and ∂Q = h ⊙ T.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn synthesize(&self, vectors: &Eigenvectors, response: &impl AsTensor) -> Result<Self> {
+        let response = response.tensor();
+        on_gpu!(self.main() => super::cuda::synthesize(&vectors.on_gpu()?, &response, self));
+        let (pairs, nodes) = (vectors.pairs.len(), vectors.nodes);
+        let (shape, out_shape) = match (self.dims(), response.dims()) {
+            (&[lanes, rows, columns], &[of_lanes, of_pairs]) if (rows, of_lanes, of_pairs) == (pairs, lanes, pairs) => {
+                (SideBySide { lanes, rows, columns }, SideBySide { lanes, rows: nodes, columns })
+            }
+            (q, h) => bail!("{pairs} eigenvectors of {nodes} nodes with responses of {h:?} cannot synthesize {q:?}"),
+        };
+        let again = vectors.clone();
+        by_float!(self.dtype(), "a synthesis", T => operation::<T, _, 1, 1>(
+            [self],
+            [&response],
+            &[shape.lanes, nodes, shape.columns],
+            |sides, [h]| {
+                let (u, count) = (vectors.panels::<T>()?, sides.len());
+                let q = shape.join(&sides.iter().map(|[q]| *q).collect::<Vec<_>>());
+                let width = shape.width(count);
+                let mut out = vec![T::default(); nodes * width];
+                u.par_transposed_times(&vectors.pairs, &scaled(&q, h, shape, count), width, &mut out);
+                Ok(((0..count).map(|i| out_shape.part(&out, i, count)).collect(), ()))
+            },
+            move |Back { gradient, inputs: [q], weights: [h], .. }| {
+                let (u, width) = (again.panels::<T>()?, shape.width(1));
+                let mut t = vec![T::default(); pairs * width];
+                u.par_times(&again.pairs, &out_shape.join(&[gradient]), width, &mut t);
+                let of_h = dots(&shape.join(&[q]), &t, shape, pairs);
+                Ok(vec![Gradient::Of(shape.part(&scaled(&t, h, shape, 1), 0, 1)), Gradient::Of(of_h)])
             },
         ))
     }

@@ -77,6 +77,17 @@ impl Input {
         Ok(product)
     }
 
+    /// Returns drop(X)·W of every lane; `weight`: lanes × features × out.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn dropout_times(&self, weight: &impl AsTensor, dropout: Dropout) -> Result<Sided> {
+        let (weight, features) = (weight.tensor(), dropout.masks(self.stored())?);
+        let [product] =
+            self.layers(LayerWeights { weight, bias: None }, None, [PassMasks { features, hidden: None }])?;
+        Ok(product)
+    }
+
     /// Returns drop(X)·W + b of every lane.
     ///
     /// # Errors

@@ -20,10 +20,13 @@ macro_rules! on_gpu {
     };
 }
 
+mod batch_norm;
+mod columns;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dropout;
 mod filter;
+mod hop_sum;
 mod layers;
 mod loss;
 mod masks;
@@ -32,11 +35,14 @@ mod propagate;
 mod response;
 mod side_by_side;
 mod sided;
+mod sizes;
+mod stacks;
 mod sum;
 mod tape;
 #[cfg(test)]
 mod tests;
 
+pub use batch_norm::Moments;
 pub use filter::Eigenvectors;
 pub(crate) use layers::{LayerWeights, PassMasks};
 pub use loss::{LaneScore, PassScores, Targets, score_pass};

@@ -37,6 +37,14 @@ impl Propagator {
         }
     }
 
+    /// Prepares a matrix that is stored in single precision.
+    pub fn of_single(matrix: &Csr<f32>) -> Self {
+        let values = matrix.values.iter().map(|value| f64::from(*value)).collect();
+        let wide = Csr::new(matrix.n(), matrix.indptr.clone(), matrix.indices.clone(), values);
+        // The parts of a matrix fit together.
+        Self::new(wide.unwrap_or_default())
+    }
+
     /// Returns the matrix on the GPU where it is used.
     #[cfg(feature = "cuda")]
     pub(super) fn on_gpu(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Sparse> {
@@ -106,7 +114,7 @@ impl Sided {
 }
 
 /// The only input of every side.
-fn firsts<'s, T>(sides: &[[&'s [T]; 1]]) -> Vec<&'s [T]> {
+pub(super) fn firsts<'s, T>(sides: &[[&'s [T]; 1]]) -> Vec<&'s [T]> {
     sides.iter().map(|[x]| *x).collect()
 }
 
@@ -129,21 +137,21 @@ fn product<T: Element>(operator: &Propagator, tensors: &[&[T]], shape: SideBySid
 }
 
 /// Coefficients of every lane, and how lanes stand side by side.
-struct Coefficients<'c, T> {
-    values: &'c [T],
-    degrees: usize,
-    shape: SideBySide,
+pub(super) struct Coefficients<'c, T> {
+    pub values: &'c [T],
+    pub degrees: usize,
+    pub shape: SideBySide,
 }
 
 impl<T: Element> Coefficients<'_, T> {
     /// Returns a padded row for every degree.
-    fn rows(&self, count: usize) -> Vec<T> {
+    pub fn rows(&self, count: usize) -> Vec<T> {
         let row = |k: usize| self.shape.spread(|lane| self.values[lane * self.degrees + k], count);
         (0..self.degrees).flat_map(row).collect()
     }
 
     /// Sums the columns of every lane.
-    fn sums(&self, dots: &[f64], width: usize) -> Vec<T> {
+    pub fn sums(&self, dots: &[f64], width: usize) -> Vec<T> {
         let of = |lane: usize, k: usize| {
             let first = k * width + lane * self.shape.columns;
             T::narrow(dots[first..first + self.shape.columns].iter().sum())
@@ -152,7 +160,7 @@ impl<T: Element> Coefficients<'_, T> {
     }
 }
 
-fn side_by_side(operator: &Propagator, dims: &[usize]) -> Result<SideBySide> {
+pub(super) fn side_by_side(operator: &Propagator, dims: &[usize]) -> Result<SideBySide> {
     match *dims {
         [lanes, rows, columns] if rows == operator.n() => Ok(SideBySide { lanes, rows, columns }),
         _ => bail!("an operator of {} nodes cannot propagate {dims:?}", operator.n()),

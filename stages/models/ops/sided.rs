@@ -92,6 +92,21 @@ impl Sided {
         Self { eval, ..self.clone() }
     }
 
+    /// Returns the same with the evaluation side of another.
+    ///
+    /// # Errors
+    /// When the shapes differ.
+    pub fn evaluated_as(&self, other: &Self) -> Result<Self> {
+        if self.dims() != other.dims() {
+            bail!("{:?} cannot be evaluated as {:?}", self.dims(), other.dims());
+        }
+        let eval = match other.eval() {
+            Some(eval) if self.sides().evaluate() => Eval::Own(eval.clone()),
+            _ => Eval::Absent,
+        };
+        Ok(Self { eval, ..self.clone() })
+    }
+
     /// Returns the side that gradients reach alone: what a term of the training loss is made of.
     #[must_use]
     pub fn without_eval(&self) -> Self {

@@ -36,6 +36,27 @@ impl Sided {
         ))
     }
 
+    /// Returns X − Y.
+    ///
+    /// # Errors
+    /// When the shapes or types do not fit.
+    pub fn minus(&self, other: &Self) -> Result<Self> {
+        on_gpu!(self.main() => super::cuda::minus(self, other));
+        if self.dims() != other.dims() {
+            bail!("{:?} minus {:?} is no difference", self.dims(), other.dims());
+        }
+        by_float!(self.dtype(), "a difference", T => operation::<T, _, 2, 0>(
+            [self, other],
+            [],
+            self.dims(),
+            |sides, []| Ok((sides.iter().map(|[a, b]| both(a, b, |a, b| a - b)).collect(), ())),
+            |Back { gradient, .. }| {
+                let negative = gradient.par_iter().map(|g| T::default() - *g).collect();
+                Ok(vec![Gradient::Same, Gradient::Of(negative)])
+            },
+        ))
+    }
+
     /// Returns X + Y.
     ///
     /// # Errors
@@ -49,7 +70,7 @@ impl Sided {
             [self, other],
             [],
             self.dims(),
-            |sides, []| Ok((sides.iter().map(|[a, b]| added(a, b)).collect(), ())),
+            |sides, []| Ok((sides.iter().map(|[a, b]| both(a, b, |a, b| a + b)).collect(), ())),
             |_| Ok(vec![Gradient::Same, Gradient::Same]),
         ))
     }
@@ -62,7 +83,7 @@ pub(super) fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         bail!("{:?} plus {:?} is no sum", a.dims(), b.dims());
     }
     by_float!(a.dtype(), "a sum", T => {
-        slices::tensor(slices::lend::<T, _, 2>([a, b], |[a, b]| Ok(added(a, b)))?, a.dims())
+        slices::tensor(slices::lend::<T, _, 2>([a, b], |[a, b]| Ok(both(a, b, |a, b| a + b)))?, a.dims())
     })
 }
 
@@ -77,10 +98,11 @@ fn shifted<T: Element>(x: &[T], bias: &[T], size: usize, columns: usize) -> Vec<
     out
 }
 
-fn added<T: Element>(a: &[T], b: &[T]) -> Vec<T> {
+/// Joins two lists value by value.
+fn both<T: Element>(a: &[T], b: &[T], join: impl Fn(T, T) -> T + Sync) -> Vec<T> {
     let mut out = a.to_vec();
     out.par_chunks_mut(TASK).zip(b.par_chunks(TASK)).for_each(|(out, b)| {
-        out.iter_mut().zip(b).for_each(|(x, b)| *x += *b);
+        out.iter_mut().zip(b).for_each(|(x, b)| *x = join(*x, *b));
     });
     out
 }

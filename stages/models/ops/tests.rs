@@ -1,6 +1,7 @@
 //! Tests of the operations. Each is a [`Case`]: the operation, and the same by plain products of candle. All cases go
 //! through all tests: values, gradients, precision, lanes in company and alone, threads, the evaluation beside.
 
+mod batch_norm;
 mod cases;
 mod loss;
 mod tape;

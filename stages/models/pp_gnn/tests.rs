@@ -1,11 +1,13 @@
 //! Tests of PP-GNN: the identities that tie its branches to dense products and to GPR-GNN.
 
-use candle_core::{DType, Device};
+use candle_core::{DType, Device, Tensor};
 use serde_json::json;
 
+use super::params::{Binning, Terms};
 use super::*;
 use crate::contract::params::Params as _;
 use crate::models::GprGnn;
+use crate::models::blocks::{Init, Scheme};
 use crate::models::ops::Sides;
 use crate::models::testing::{self, Built, distance};
 use crate::optim::Rule;
@@ -18,7 +20,7 @@ fn build(params: &Params, graph: &GraphView) -> Built<PpGnn> {
 
 /// Z₀, which is filtered.
 fn network(built: &Built<PpGnn>, graph: &GraphView) -> Tensor {
-    testing::evaluated(graph, |x, pass| built.model.net.forward(x, pass), LANES)
+    testing::evaluated(graph, |x, pass| built.model.net.as_ref().unwrap().forward(x, pass), LANES)
 }
 
 /// A·Z of every lane.
@@ -139,7 +141,7 @@ fn independent_branches_see_masks_of_their_own_and_shared_ones_do_not() {
         let mut built = build(&params, &graph);
         let trained = built.train(&graph);
         let mut again = build(&params, &graph);
-        let net = |x: &Input, pass: &mut Pass| built.model.net.forward(x, pass);
+        let net = |x: &Input, pass: &mut Pass| built.model.net.as_ref().unwrap().forward(x, pass);
         distance(&trained, testing::in_pass(Sides::Train, &graph, &mut again.streams, net).main())
     };
     assert!(far(BranchMasks::Shared) < 1e-6);
@@ -229,4 +231,105 @@ fn it_cannot_be_built_without_a_spectrum() {
     graph.spectrum = None;
     let error = refusal(&Params::default(), &graph).unwrap();
     assert!(matches!(error, StageError::MissingInput { slot: "spectrum" }));
+}
+
+#[test]
+fn filtered_features_pass_through_a_network_of_their_own() {
+    // By hand: U diag(h) Uᵀ X as a dense product, then two layers; the other branch is GPR-GNN.
+    let (operator, nodes, spectrum) = testing::artifacts();
+    let graph = testing::view_of((operator, nodes, spectrum.clone()), DType::F64);
+    let x = graph.features.to_dense().unwrap();
+    let rows: Vec<f64> =
+        spectrum.low.vectors.iter().chain(spectrum.high.vectors.iter()).map(|u| f64::from(*u)).collect();
+    let u = Tensor::from_vec(rows, (testing::NODES, testing::NODES), &Device::Cpu).unwrap();
+    let low = spectrum.low.values.len();
+    for (variant, kept, eta) in
+        [(Terms::Full, 0..testing::NODES, 0.3), (Terms::Low, 0..low, 1.0), (Terms::GprHigh, low..testing::NODES, 0.3)]
+    {
+        let params =
+            Params { variant, filters: Filters::Features, eta: 0.3, init: Scheme::Random, ..Params::default() };
+        let built = build(&params, &graph);
+        let h = built.model.spectral.response().unwrap();
+        let u = u.narrow(0, kept.start, kept.len()).unwrap();
+        let ours = built.eval(&graph);
+        for lane in 0..LANES {
+            let weight = |name: &str| built.weight(name).get(lane).unwrap();
+            let spread = u.broadcast_mul(&h.get(lane).unwrap().unsqueeze(1).unwrap()).unwrap();
+            let filtered = u.t().unwrap().matmul(&spread).unwrap().matmul(&x).unwrap();
+            let layer = |x: &Tensor, name: &str| {
+                let (w, b) = (weight(&format!("spectral-{name}.weight")), weight(&format!("spectral-{name}.bias")));
+                x.matmul(&w).unwrap().broadcast_add(&b).unwrap()
+            };
+            let z = (layer(&layer(&filtered, "lin1").relu().unwrap(), "lin2") * eta).unwrap();
+            let mut expected = z.unsqueeze(0).unwrap();
+            if let Some(gamma) = &built.model.gamma {
+                let global = by_hops(&graph, &gamma.tensor(), &network(&built, &graph)).get(lane).unwrap();
+                expected = (expected + (global * (1.0 - eta)).unwrap().unsqueeze(0).unwrap()).unwrap();
+            }
+            // UᵀX is stored in single precision.
+            assert!(distance(&ours.get(lane).unwrap(), &expected.squeeze(0).unwrap()) < 1e-5, "{variant:?}");
+        }
+        assert_eq!(built.weights.iter().any(|w| w.name == "lin1.weight"), variant != Terms::Low);
+    }
+}
+
+#[test]
+fn filtered_features_have_no_dropout_on_their_input_and_one_layer_has_none_at_all() {
+    let graph = testing::view(DType::F64);
+    let features = Params { filters: Filters::Features, variant: Terms::High, dropout: 0.9, ..Params::default() };
+    let mut linear = build(&Params { linear: true, ..features.clone() }, &graph);
+    assert_eq!(distance(&linear.train(&graph), &linear.eval(&graph)), 0.0);
+    let mut deep = build(&features, &graph);
+    assert!(distance(&deep.train(&graph), &deep.eval(&graph)) > 1e-3, "hidden units are dropped");
+    let rules: Vec<_> = deep.weights.iter().filter_map(|w| w.rule).collect();
+    assert_eq!(rules, [[Rule::free()].as_slice(), &[Rule::decayed(); 4]].concat(), "coefficients are not decayed");
+}
+
+#[test]
+fn every_bin_can_start_from_an_alpha_of_its_own() {
+    let graph = testing::view(DType::F64);
+    let alphas = vec![0.1, 0.5, 0.9, 0.3, 0.7];
+    let started = |params: &Params, name: &str| build(params, &graph).weight(name).get(0).unwrap().to_vec2().unwrap();
+    let expected = |alphas: &[f64]| -> Vec<Vec<f64>> {
+        alphas.iter().map(|alpha| Init { scheme: Scheme::Ppr, alpha: *alpha, weights: None }.fixed(4)).collect()
+    };
+    let sides = Params { bins: 2, local_alphas: Some(alphas.clone()), ..Params::default() };
+    let low: Vec<Vec<f64>> = started(&sides, "gamma-low");
+    assert_eq!((low, started(&sides, "gamma-high")), (expected(&alphas[..2]), expected(&alphas[2..4])));
+    // Fourteen pairs in five slices are of two pairs each, and there is a last one.
+    let joint = Params { binning: Binning::Joint, bins: 5, ..sides.clone() };
+    assert!(refusal(&joint, &graph).unwrap().to_string().contains("lists `5` numbers for `7` bins"));
+    let joint = Params { bins: 4, local_alphas: Some(alphas.clone()), ..joint };
+    assert_eq!(started(&joint, "gamma-joint"), expected(&alphas));
+    // By the number of nodes, as many as there are pairs here, the same.
+    let by_nodes = Params { binning: Binning::ByNodes, ..joint };
+    assert_eq!(started(&by_nodes, "gamma-joint"), expected(&alphas));
+}
+
+#[test]
+fn what_belongs_to_another_binning_or_init_is_refused() {
+    let problems = |params: Params| params.check().err().map_or(vec![], |p| p.into_iter().map(|p| p.param).collect());
+    let joint = Params { binning: Binning::Joint, ..Params::default() };
+    assert!(problems(joint.clone()).is_empty());
+    assert_eq!(problems(Params { bins_low: Some(3), ..joint }), ["bins-low"]);
+    let listed = Params { local_alphas: Some(vec![0.1, 0.2]), ..Params::default() };
+    assert!(problems(listed.clone()).is_empty());
+    assert_eq!(problems(Params { local_alphas: Some(vec![0.1, 1.5]), ..Params::default() }), ["local-alphas"]);
+    assert_eq!(problems(Params { init: Scheme::Random, ..listed.clone() }), ["local-alphas"]);
+    assert_eq!(problems(Params { local_alpha: Some(0.9), ..listed }), ["local-alphas"]);
+    let graph = testing::view(DType::F32);
+    let many = Params { binning: Binning::Joint, bins: testing::NODES + 1, ..Params::default() };
+    assert!(refusal(&many, &graph).unwrap().to_string().contains("`15` bins on the kept sides"));
+    let mut without = testing::view(DType::F32);
+    without.spectrum.as_mut().unwrap().projection = None;
+    let features = Params { filters: Filters::Features, ..Params::default() };
+    assert!(matches!(refusal(&features, &without), Some(StageError::MissingInput { slot: "projection" })));
+}
+
+#[test]
+fn defaults_of_newer_parameters_are_not_in_the_key() {
+    let written = serde_json::to_value(Params::default().complete()).unwrap();
+    for name in ["filters", "binning", "local-alphas"] {
+        assert!(written.get(name).is_none(), "{name}");
+    }
 }

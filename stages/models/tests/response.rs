@@ -14,7 +14,7 @@ fn stored(weights: &[Named]) -> BTreeMap<String, Weight> {
     let of_lane = |w: &Named| w.param.tensor().get(1).unwrap();
     let single = |x: f64| x as f32;
     let weight = |w: &Named| (of_lane(w).dims().to_vec(), flat(&of_lane(w)).into_iter().map(single).collect());
-    weights.iter().map(|w| (w.name.to_owned(), weight(w))).collect()
+    weights.iter().map(|w| (w.name.to_string(), weight(w))).collect()
 }
 
 fn eigenpairs(spectrum: &Spectrum) -> impl Iterator<Item = (At, &[f32])> {
@@ -28,8 +28,9 @@ fn an_eigenvector_is_multiplied_by_what_the_model_declares() {
     let mut tried = 0;
     for (name, params) in zoo() {
         let row = MODELS.iter().find(|row| row.variant.name == name).unwrap();
-        // Between the convolutions of a GCN there is a ReLU.
-        if !row.filters || name == "gcn" {
+        // Between the convolutions of a GCN there is a ReLU, filtered features have a network of their own, and what SGCN
+        // propagates it does not keep.
+        if !row.filters || name.starts_with("gcn") || row.hidden.is_empty() || params.get("filters").is_some() {
             continue;
         }
         let (operator, nodes, spectrum) = testing::artifacts_with(name != "bernnet");
@@ -45,7 +46,8 @@ fn an_eigenvector_is_multiplied_by_what_the_model_declares() {
             vector.iter().zip(of.chunks_exact(2)).map(|(u, row)| f64::from(*u) * row[class]).sum()
         };
         let weights = stored(&built.weights);
-        let learned = Learned { weights: &weights, low: &spectrum.low.values, high: &spectrum.high.values };
+        let (low, high) = (&spectrum.low.values[..], &spectrum.high.values[..]);
+        let learned = Learned { nodes: testing::NODES, weights: &weights, low, high };
         for (at, vector) in eigenpairs(&spectrum) {
             let level = row.response(&params, &learned, &[at]).unwrap().unwrap()[0];
             for class in 0..2 {
@@ -65,7 +67,7 @@ fn points_that_are_no_eigenvalues_belong_to_the_bins_around_them() {
     let one = |value: &[f32]| (vec![value.len(), 1], value.to_vec());
     let weights = [("gamma", one(&[8.0])), ("gamma-low", one(&[2.0, 4.0])), ("gamma-high", one(&[6.0, 10.0]))];
     let weights: BTreeMap<String, Weight> = weights.into_iter().map(|(name, w)| (name.to_owned(), w)).collect();
-    let learned = Learned { weights: &weights, low: &[1.0, 0.8, 0.4, 0.2], high: &[-0.2, -0.3, -0.5, -0.9] };
+    let learned = Learned { nodes: 8, weights: &weights, low: &[1.0, 0.8, 0.4, 0.2], high: &[-0.2, -0.3, -0.5, -0.9] };
     let totals = |points: &[f64]| -> Vec<f64> {
         let points: Vec<At> = points.iter().map(|lambda| At { lambda: *lambda, pair: None }).collect();
         row.response(&params, &learned, &points).unwrap().unwrap().iter().map(|level| level.total()).collect()
@@ -74,4 +76,23 @@ fn points_that_are_no_eigenvalues_belong_to_the_bins_around_them() {
     assert_eq!(totals(&[1.0, 0.7, 0.5, 0.2]), [5.0, 5.0, 6.0, 6.0]);
     assert_eq!(totals(&[0.1, 0.0, -0.95, -1.0]), [4.0; 4]);
     assert_eq!(totals(&[-0.2, -0.35, -0.45, -0.9]), [7.0, 7.0, 9.0, 9.0]);
+}
+
+#[test]
+fn bins_over_both_sides_may_span_the_gap_and_filtered_features_have_the_local_response_alone() {
+    let row = MODELS.iter().find(|row| row.variant.name == "pp-gnn").unwrap();
+    let one = |value: &[f32]| (vec![value.len(), 1], value.to_vec());
+    let weights = [("gamma", one(&[8.0])), ("gamma-joint", one(&[2.0, 4.0, 6.0]))];
+    let weights: BTreeMap<String, Weight> = weights.into_iter().map(|(name, w)| (name.to_owned(), w)).collect();
+    let learned = Learned { nodes: 6, weights: &weights, low: &[1.0, 0.8, 0.4], high: &[-0.2, -0.3, -0.5] };
+    let totals = |params: serde_json::Value| -> Vec<f64> {
+        let points = [(1.0, Some(0)), (0.4, Some(2)), (-0.2, Some(3)), (-0.5, Some(5)), (0.9, None), (0.0, None)];
+        let points = points.map(|(lambda, pair)| At { lambda, pair });
+        row.response(&params, &learned, &points).unwrap().unwrap().iter().map(|level| level.total()).collect()
+    };
+    let joint = serde_json::json!({"binning": "joint", "bins": 3, "order": 0, "eta": 0.5});
+    assert_eq!(totals(joint.clone()), [5.0, 6.0, 6.0, 7.0, 5.0, 4.0]);
+    let mut features = joint;
+    features["filters"] = "features".into();
+    assert_eq!(totals(features), [2.0, 4.0, 4.0, 6.0, 2.0, 0.0]);
 }

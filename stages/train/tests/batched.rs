@@ -22,7 +22,7 @@ fn restless(model: &str, epochs: usize) -> Params {
 }
 
 /// The graph of the tests as a model wants it, with dense and with sparse features, which say something about the labels.
-fn graphs(model: &str) -> [Graph; 2] {
+fn graphs(model: &str) -> [TestGraph; 2] {
     [false, true].map(|sparse| {
         let (operator, mut nodes, spectrum) = testing::artifacts_with(model != "bernnet");
         if sparse {
@@ -30,15 +30,15 @@ fn graphs(model: &str) -> [Graph; 2] {
         }
         let rows = nodes.features.to_dense();
         nodes.labels = (0..nodes.len()).map(|i| u32::from(rows.row(i)[..3].iter().sum::<f32>() > 0.1)).collect();
-        (operator, nodes, spectrum)
+        TestGraph::of((operator, nodes, spectrum))
     })
 }
 
 /// Trains groups of splits as batches.
-fn in_groups(p: &Params, variant: &Value, graph: &Graph, groups: &[&[usize]]) -> Vec<TrainedSplit> {
+fn in_groups(p: &Params, variant: &Value, graph: &TestGraph, groups: &[&[usize]]) -> Vec<TrainedSplit> {
     let cancel = AtomicBool::new(false);
     let (job, splits) = (Job { chosen: chosen(&p.model, variant), ..Job::alone(&cancel) }, splits(SPLITS));
-    let run = Run::new(p, parts(graph), &splits, &job).unwrap();
+    let run = Run::new(p, graph.parts(), &splits, &job).unwrap();
     let mut all: Vec<_> = groups.iter().flat_map(|g| Batch::new(&run, g).and_then(Batch::train).unwrap()).collect();
     all.sort_by_key(|(split, _)| *split);
     all.into_iter().map(|(_, result)| result.unwrap()).collect()
@@ -49,14 +49,14 @@ fn any_company_gives_the_bytes_of_each_split_alone() {
     for (model, variant) in zoo() {
         let p = restless(model, 20);
         for graph in graphs(model) {
-            let view = GraphView::new(parts(&graph), DType::F32, Device::Cpu).unwrap();
+            let view = GraphView::new(graph.parts(), DType::F32, Device::Cpu).unwrap();
             let all = splits(SPLITS);
-            let one = |split| by_plain_loop(&p, &variant, &view, &graph.1.labels, &all, split);
+            let one = |split| by_plain_loop(&p, &variant, &view, &graph.nodes.labels, &all, split);
             let alone: Vec<_> = (0..SPLITS).map(one).collect();
             let lengths: Vec<_> = alone.iter().map(|split| split.history.len()).collect();
             let stop_together = lengths.iter().all(|l| *l == lengths[0]);
             assert!(
-                !stop_together || matches!(graph.1.features, Features::Sparse(_)),
+                !stop_together || matches!(graph.nodes.features, Features::Sparse(_)),
                 "{model} {variant}: {lengths:?}"
             );
             for threads in [1, 2, 3, 9] {
@@ -76,7 +76,7 @@ fn stored_weights_give_the_stored_logits() {
     for (model, variant) in zoo() {
         for graph in graphs(model) {
             let trained = train_on(&graph, &restless(model, 12), &variant, &splits(SPLITS), 1).unwrap();
-            let view = GraphView::new(parts(&graph), DType::F32, Device::Cpu).unwrap();
+            let view = GraphView::new(graph.parts(), DType::F32, Device::Cpu).unwrap();
             for split in &trained.splits {
                 let built = build_by_name(model, &variant, &view, testing::streams(1));
                 assert_eq!(logits_of(&built, split, &view), split.logits, "{model} {variant}");
@@ -88,7 +88,7 @@ fn stored_weights_give_the_stored_logits() {
 /// The logits that a model gives with the stored weights of a split.
 pub(super) fn logits_of(built: &Built<dyn Model>, split: &TrainedSplit, view: &GraphView) -> Vec<f32> {
     for weight in &built.weights {
-        let (shape, values) = &split.weights[weight.name];
+        let (shape, values) = &split.weights[&*weight.name];
         let shape = [&[1], shape.as_slice()].concat();
         weight.param.set(&Tensor::from_slice(values, shape, &Device::Cpu).unwrap()).unwrap();
     }
@@ -112,7 +112,7 @@ fn batches_hold_every_split_once_and_none_is_too_large() {
 
 #[test]
 fn a_batch_is_cut_where_the_model_says_that_its_activations_are_large() {
-    let (graph, cancel) = (testing::artifacts(), AtomicBool::new(false));
+    let (graph, cancel) = (TestGraph::of(testing::artifacts()), AtomicBool::new(false));
     for (model, variant, widest) in [
         ("lr", json!({}), 2),
         ("mlp", json!({"hidden": 65536}), 65536),
@@ -122,7 +122,7 @@ fn a_batch_is_cut_where_the_model_says_that_its_activations_are_large() {
     ] {
         let job = Job { chosen: chosen(model, &variant), ..Job::alone(&cancel) };
         let (splits, params) = (splits(2), params(model));
-        let run = Run::new(&params, parts(&graph), &splits, &job).unwrap();
+        let run = Run::new(&params, graph.parts(), &splits, &job).unwrap();
         let expected = ACTIVATIONS / (testing::NODES * widest * 4);
         assert_eq!(run.largest_batch().unwrap(), expected.max(1), "{model} {variant}");
     }

@@ -96,8 +96,13 @@ pub(super) fn by_plain_loop(
         let (train_loss, gradients) = pass(&mut built, view, labels, &train);
         let falls = p.lr_decay.powi((epoch / p.lr_decay_every) as i32);
         for ((named, weight), gradient) in built.weights.iter().zip(&mut weights).zip(gradients) {
+            let Some(rule) = named.rule else {
+                // What the model changes itself counts from the next pass on.
+                named.param.commit().unwrap();
+                weight.values = singles(&named.param.tensor());
+                continue;
+            };
             let Some(gradient) = gradient else { continue };
-            let rule = named.rule.unwrap();
             // The schedule of a rate of the model's own: the same share of it as of the run's rate.
             let rate = match rule.rate {
                 Rate::Shared => p.lr * falls,
@@ -126,7 +131,7 @@ pub(super) fn by_plain_loop(
     }
     let (best_epoch, logits, values) = kept.unwrap();
     let shape = |w: &crate::models::Named| w.param.tensor().dims()[1..].to_vec();
-    let named = built.weights.iter().zip(values).map(|(w, values)| (w.name.to_owned(), (shape(w), values)));
+    let named = built.weights.iter().zip(values).map(|(w, values)| (w.name.to_string(), (shape(w), values)));
     TrainedSplit { best_epoch, logits, weights: named.collect(), hidden: Default::default(), history }
 }
 

@@ -18,8 +18,8 @@ fn run_changed(
     change(&mut features.data);
     let (notes, variant) = (Notes::default(), json!({"dropout": 0.0}));
     let job = Job { threads, chosen: chosen(&params.model, &variant), progress: &notes, ..Job::alone(&notes.cancel) };
-    let graph = (operator, nodes, spectrum);
-    let result = testing::with_threads(threads, || train(params, parts(&graph), splits, &job));
+    let graph = TestGraph::of((operator, nodes, spectrum));
+    let result = testing::with_threads(threads, || train(params, graph.parts(), None, splits, &job));
     assert!(notes.seen.into_inner().unwrap().iter().all(|p| p.done <= p.total), "no more is done than there is");
     result
 }
@@ -37,6 +37,7 @@ fn divergence_names_the_first_split_that_fails_and_its_epoch() {
         let params = Params { lr: 1e38, ..params("mlp") };
         let what = numeric(run_with(&params, &json!({}), &splits(5), threads));
         assert!(what.contains("split `0`") && what.contains("epoch"), "{what}");
+        assert!(what.contains(" before; learning rate `1000000000000"), "{what}");
     }
 }
 
@@ -86,9 +87,9 @@ impl ProgressSink for Notes {
 }
 
 fn run_noted(params: &Params, notes: &Notes, threads: usize) -> Result<Trained, StageError> {
-    let (graph, splits, variant) = (testing::artifacts(), splits(3), json!({}));
+    let (graph, splits, variant) = (TestGraph::of(testing::artifacts()), splits(3), json!({}));
     let job = Job { progress: notes, threads, chosen: chosen(&params.model, &variant), ..Job::alone(&notes.cancel) };
-    testing::with_threads(threads, || train(params, parts(&graph), &splits, &job))
+    testing::with_threads(threads, || train(params, graph.parts(), None, &splits, &job))
 }
 
 #[test]

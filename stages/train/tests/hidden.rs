@@ -12,8 +12,8 @@ fn keeping(model: &str) -> Params {
 
 #[test]
 fn activations_of_the_kept_epoch_are_stored_when_they_are_asked_for() {
-    let graph = testing::artifacts();
-    let view = GraphView::new(parts(&graph), DType::F32, Device::Cpu).unwrap();
+    let graph = TestGraph::of(testing::artifacts());
+    let view = GraphView::new(graph.parts(), DType::F32, Device::Cpu).unwrap();
     let (variant, splits) = (json!({"hidden": 6}), splits(3));
     let trained = train_on(&graph, &keeping("gcn"), &variant, &splits, 2).unwrap();
     let without = train_on(&graph, &Params { keep_hidden: false, ..keeping("gcn") }, &variant, &splits, 2).unwrap();
@@ -53,12 +53,13 @@ fn asking_for_nothing_leaves_the_parameters_as_they_were() {
 
 #[test]
 fn what_a_model_changes_itself_is_stored_as_it_was_at_the_kept_epoch() {
-    let (graph, cancel, variant, splits) = (testing::artifacts(), AtomicBool::new(false), json!({}), splits(4));
+    let (graph, cancel, variant, splits) =
+        (TestGraph::of(testing::artifacts()), AtomicBool::new(false), json!({}), splits(4));
     let job = Job { chosen: Some(Chosen { row: &ROW, params: &variant }), ..Job::alone(&cancel) };
     let mut some_left = false;
     for lr in [0.01, 0.02, 0.03, 0.05, 0.1] {
         let params = Params { keep_hidden: true, window: 4, lr, ..keeping("centred") };
-        let run = Run::new(&params, parts(&graph), &splits, &job).unwrap();
+        let run = Run::new(&params, graph.parts(), &splits, &job).unwrap();
         let finished = Batch::new(&run, &[0, 1, 2, 3]).unwrap().train().unwrap();
         let (mut means, mut lengths) = (Vec::new(), Vec::new());
         for (_, split) in finished {

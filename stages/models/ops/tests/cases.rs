@@ -1,5 +1,7 @@
 //! The operations, and how candle computes the same.
 
+mod columns;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -143,6 +145,7 @@ pub fn cases(s: Sizes) -> Vec<Case> {
         },
     ];
     all.push(gated(s, &z));
+    all.extend(columns::cases(s, &z));
     all.extend(on_graph(s, &z));
     all.extend(with_masks(s, &z));
     for sparse in [false, true] {
@@ -204,7 +207,22 @@ fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
     let kept: Vec<f64> = rows[s.nodes..(s.pairs + 1) * s.nodes].iter().map(|x| f64::from(*x)).collect();
     let u = Tensor::from_vec(kept, (s.pairs, s.nodes), &Device::Cpu).unwrap();
     let (of, full_of) = (operator.clone(), full.clone());
+    let (vectors_again, u_again) = (vectors.clone(), u.clone());
     let mut all = vec![
+        Case {
+            name: "synthesize".into(),
+            lanes: s.lanes,
+            inputs: vec![normal(&[s.lanes, s.pairs, s.columns], 12), normal(&[s.lanes, s.pairs], 13)],
+            op: Box::new(move |x, eval, _, tape| {
+                let vectors = &vectors_again[usize::from(x[0].dtype() == DType::F64)];
+                sided(&x[0], eval, tape).synthesize(vectors, &x[1])
+            }),
+            plain: Box::new(move |x| {
+                times(&u_again.t().unwrap(), &x[0].broadcast_mul(&x[1].unsqueeze(2).unwrap()).unwrap())
+            }),
+            has_beside: true,
+            any_width: vec![0],
+        },
         Case {
             name: "propagate".into(),
             lanes: s.lanes,

@@ -1,0 +1,97 @@
+//! Batch normalisation with running moments, as PyTorch's `BatchNorm1d`: ε = 1e-5, momentum 0.1, trained scale and shift.
+//!
+//! Statistics are over all nodes of the graph, not over training nodes alone. Training normalises with the biased variance of the
+//! pass; the running variance is the unbiased one. Evaluation reads the running moments that the training passes before have
+//! left. Scale starts at 1, shift at 0; both are decayed, as PyTorch decays whatever is in a group.
+
+use candle_core::{Result, Tensor};
+
+use crate::models::ops::{AsTensor, Moments, Sided};
+use crate::models::{ModelWork, Param, Pass, State, Weights};
+use crate::optim::Rule;
+
+/// Share of the new moments in the running ones.
+const MOMENTUM: f64 = 0.1;
+
+/// A normalisation of some columns.
+pub struct BatchNorm {
+    scale: Param,
+    shift: Param,
+    mean: State,
+    variance: State,
+}
+
+impl BatchNorm {
+    /// Adds scale, shift and running moments of `columns` columns; the names of all begin with `name`.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn new(name: &str, columns: usize, weights: &mut Weights) -> Result<Self> {
+        let of = |part: &str| format!("{name}.{part}");
+        let constant = |value: f64| move |_: &mut crate::math::random::Stream| vec![value; columns];
+        Ok(Self {
+            scale: weights.add(of("scale"), Rule::decayed(), &[columns], "init/norm", constant(1.0))?,
+            shift: weights.add(of("shift"), Rule::decayed(), &[columns], "init/norm", constant(0.0))?,
+            mean: weights.state(of("running-mean"), &[columns], &vec![0.0; columns])?,
+            variance: weights.state(of("running-variance"), &[columns], &vec![1.0; columns])?,
+        })
+    }
+
+    /// Normalises X, and keeps what evaluation will read from the next pass on.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn forward(&self, x: &Sided, pass: &Pass) -> Result<Sided> {
+        let running = Moments { mean: self.mean.tensor(), variance: self.variance.tensor() };
+        let (normalised, seen) = x.batch_norm(&self.scale, &self.shift, &running)?;
+        if let Some(seen) = seen {
+            let nodes = x.dims()[1] as f64;
+            let mixed = |before: &Tensor, now: &Tensor, factor: f64| {
+                (before * (1.0 - MOMENTUM))? + (now * (MOMENTUM * factor))?
+            };
+            self.mean.update(mixed(&running.mean, &seen.mean, 1.0)?, pass);
+            let unbiased = nodes / (nodes - 1.0).max(1.0);
+            self.variance.update(mixed(&running.variance, &seen.variance, unbiased)?, pass);
+        }
+        Ok(normalised)
+    }
+
+    /// Adds what it takes.
+    pub fn work(work: ModelWork, columns: usize) -> ModelWork {
+        work.units(columns).trained(2 * columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+
+    use super::*;
+    use crate::models::ops::Sides;
+    use crate::models::testing::{self, distance, normal};
+
+    #[test]
+    fn running_moments_follow_the_passes_that_train() {
+        let mut streams = testing::streams(2);
+        let mut weights = Weights::new(&mut streams, DType::F64, candle_core::Device::Cpu);
+        let norm = BatchNorm::new("norm1", 3, &mut weights).unwrap();
+        let named = weights.into_named();
+        let z = normal(&[2, 20, 3], 5);
+        let graph = testing::view(DType::F64);
+        let pass = |sides| {
+            testing::in_pass(sides, &graph, &mut testing::streams(2), |x, pass| norm.forward(&x.weight(&z), pass));
+            named.iter().for_each(|named| named.param.commit().unwrap());
+        };
+        let state = |name: &str| named.iter().find(|n| n.name == name).unwrap().param.tensor();
+        pass(Sides::Eval);
+        assert_eq!(distance(&state("norm1.running-mean"), &state("norm1.shift")), 0.0, "evaluation changes nothing");
+        pass(Sides::Both);
+        // 0.9 · 0 + 0.1 · mean, and 0.9 · 1 + 0.1 · n/(n−1) · variance.
+        let mean = z.mean(1).unwrap();
+        let variance = z.broadcast_sub(&mean.unsqueeze(1).unwrap()).unwrap().sqr().unwrap().sum(1).unwrap();
+        let expected = ((variance / 19.0).unwrap() * 0.1).unwrap();
+        assert!(distance(&state("norm1.running-mean"), &(mean * 0.1).unwrap()) < 1e-12);
+        assert!(distance(&state("norm1.running-variance"), &(expected + 0.9).unwrap()) < 1e-12);
+        assert!(named.iter().filter(|n| n.name.contains("running")).all(|n| n.rule.is_none()));
+    }
+}

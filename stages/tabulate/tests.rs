@@ -1,0 +1,294 @@
+use std::sync::atomic::AtomicBool;
+
+use serde_json::json;
+
+use super::*;
+use crate::contract::params::{Params as _, TextPath};
+use crate::contract::{InputDir, StageDef};
+use crate::kinds::{PartScore, Rank};
+
+/// A run whose splits have these test and validation accuracies; losses are one minus those.
+fn run(key: &str, splits: &[(f64, f64)]) -> Run {
+    let part = |accuracy: f64| PartScore {
+        scores: vec![("accuracy".into(), Ok(accuracy)), ("loss".into(), Ok(1.0 - accuracy))],
+        nodes: 4,
+    };
+    let scores = |&(test, val): &(f64, f64)| SplitScores {
+        best_epoch: 7,
+        train: part(1.0),
+        val: part(val),
+        test: part(test),
+        confusion: vec![],
+    };
+    (key.to_owned(), Metrics { splits: splits.iter().map(scores).collect() })
+}
+
+fn table(params: &Params, runs: &[Run]) -> Result<Table, StageError> {
+    super::table(params, runs, &Published::new(), &[])
+}
+
+fn params(cells: Vec<CellSpec>) -> Params {
+    let labels = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+    Params { rows: labels(["gcn", "mlp"]), columns: labels(["texas", "cora"]), cells, ..Params::default() }
+}
+
+fn spec(row: usize, column: usize, candidates: &[&[usize]]) -> CellSpec {
+    CellSpec {
+        row,
+        column,
+        candidates: candidates.iter().map(|c| c.to_vec()).collect(),
+        labels: vec![],
+        missing: vec![],
+    }
+}
+
+#[test]
+fn the_splits_of_all_runs_of_a_cell_are_pooled() {
+    let runs = [run("a", &[(0.5, 0.0), (0.7, 0.0)]), run("b", &[(0.9, 0.0)]), run("c", &[(0.1, 0.0)])];
+    let table = table(&params(vec![spec(1, 0, &[&[2]]), spec(0, 0, &[&[0, 1]])]), &runs).unwrap();
+    let cell = table.cell(0, 0).unwrap();
+    assert_eq!((cell.n, &cell.values[..], &cell.runs[..]), (3, &[0.5, 0.7, 0.9][..], &["a".into(), "b".into()][..]));
+    // Mean 0.7; squares 0.04 + 0 + 0.04 over 3.
+    assert!((cell.mean - 0.7).abs() < 1e-15 && (cell.std.unwrap() - (0.08f64 / 3.0).sqrt()).abs() < 1e-15);
+    assert_eq!((cell.rank, table.cell(1, 0).unwrap().rank), (Some(Rank::Best), Some(Rank::Second)));
+    assert_eq!(table.cell(1, 0).unwrap().std, None);
+    assert_eq!((table.cells[0].row, table.cells[1].row), (0, 1));
+}
+
+#[test]
+fn a_split_without_a_defined_score_does_not_count_and_is_noted() {
+    let undefined = || PartScore { scores: vec![("accuracy".into(), Err("there are no nodes".into()))], nodes: 0 };
+    let mut half = run("a", &[(0.5, 0.0), (0.7, 0.0)]);
+    half.1.splits[0].test = undefined();
+    let params = params(vec![spec(0, 0, &[&[0]])]);
+    let cell = table(&params, std::slice::from_ref(&half)).unwrap().cells.remove(0);
+    assert_eq!(cell.values, [0.7]);
+    assert_eq!(cell.notes, ["undefined in 1 of 2 splits, which do not count: there are no nodes"]);
+    half.1.splits[1].test = undefined();
+    let table = table(&params, &[half]).unwrap();
+    assert_eq!(table.cells, []);
+    assert_eq!(table.absent[0].why, "test-accuracy is undefined: there are no nodes");
+}
+
+#[test]
+fn a_model_that_has_learned_nothing_is_noted() {
+    let mut runs = [run("a", &[(0.8, 0.0), (0.8, 0.0), (0.85, 0.0)])];
+    // Two splits answer class 0 always; the third does not. 8 of 10 nodes are of class 0.
+    for (split, confusion) in runs[0].1.splits.iter_mut().zip([[[8, 0], [2, 0]], [[8, 0], [2, 0]], [[7, 1], [1, 1]]]) {
+        split.confusion = confusion.map(|row| row.to_vec()).to_vec();
+    }
+    runs[0].1.splits[1].best_epoch = 0;
+    let params = params(vec![spec(0, 0, &[&[0]])]);
+    let notes = table(&params, &runs).unwrap().cells.remove(0).notes;
+    assert_eq!(notes, ["predicts one class only in 2 of 3 splits", "keeps the first epoch in 1 of 3 splits"]);
+    runs[0].1.splits.truncate(2);
+    let table = table(&params, &runs).unwrap();
+    assert_eq!(table.cells[0].notes[0], "predicts one class only in all 2 splits");
+    assert_eq!(table.cells[0].notes[2], "not above 80.00, the share of the largest class among the test nodes");
+    assert!(table.markdown().contains("| gcn | 80.00 ± 0.00<sup>1,2,3</sup> |"), "{}", table.markdown());
+}
+
+#[test]
+fn the_candidate_with_the_best_validation_is_shown_even_if_another_tests_better() {
+    let runs = [run("a", &[(0.9, 0.3)]), run("b", &[(0.5, 0.8)]), run("c", &[(0.6, 0.8)])];
+    for (metric, values) in [("val-accuracy", [0.3, 0.8, 0.8]), ("val-loss", [0.7, 0.2, 0.2])] {
+        let params = Params { pick: Some(metric.parse().unwrap()), ..params(vec![spec(0, 0, &[&[0], &[1], &[2]])]) };
+        params.check().unwrap();
+        let table = table(&params, &runs).unwrap();
+        assert_eq!(table.cells[0].values, [0.5]);
+        let picked = table.cells[0].picked.as_ref().unwrap();
+        assert_eq!((picked.chosen, picked.candidates.len()), (1, 3));
+        assert_eq!(picked.candidates[1].runs, ["b"]);
+        for (candidate, value) in picked.candidates.iter().zip(values) {
+            assert!((candidate.pick - value).abs() < 1e-15);
+        }
+    }
+}
+
+#[test]
+fn picking_on_test_nodes_is_refused() {
+    let stage = StageDef::of::<Tabulate>();
+    for metric in ["test-accuracy", "train-loss", "test-roc-auc"] {
+        let written = json!({"pick": metric});
+        let problems = stage.check(&crate::built_in(), written.as_object().unwrap()).err().unwrap();
+        assert_eq!(problems[0].param, "pick");
+        assert!(problems[0].message.contains("val-"), "{}", problems[0].message);
+    }
+    let undecided = params(vec![spec(0, 0, &[&[0], &[1]])]);
+    assert_eq!(undecided.check().unwrap_err()[0].param, "pick");
+}
+
+#[test]
+fn cells_that_cannot_be_are_all_reported() {
+    let cells =
+        vec![spec(2, 0, &[&[0]]), spec(0, 0, &[]), spec(1, 1, &[&[]]), spec(0, 1, &[&[0]]), spec(0, 1, &[&[0]])];
+    let messages: Vec<_> = params(cells).check().unwrap_err().into_iter().map(|p| p.message).collect();
+    assert_eq!(messages.len(), 4);
+    assert_eq!(messages[0], "the cell of row 2 and column 0 is outside of `rows` and `columns`");
+    assert_eq!(messages[1], "the cell of row 0 and column 0 has no runs");
+    assert_eq!(messages[3], "the cell of row 0 and column 1 is given twice");
+}
+
+#[test]
+fn a_run_that_is_not_wired_is_named() {
+    let error = table(&params(vec![spec(0, 0, &[&[3]])]), &[run("a", &[(0.1, 0.1)])]).unwrap_err();
+    assert_eq!(error.to_string(), "the cell of row 0 and column 0 wants run 3");
+}
+
+#[test]
+fn the_stage_takes_its_parameters_as_the_planner_writes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs: Vec<_> = [run("a", &[(0.25, 0.0)]), run("b", &[(0.5, 0.0)])]
+        .into_iter()
+        .map(|(key, metrics)| {
+            let dir = folder.path().join(&key);
+            std::fs::create_dir(&dir).unwrap();
+            metrics.save(&dir).unwrap();
+            InputDir { slot: "metrics", key, dir, remarks: Vec::new() }
+        })
+        .collect();
+    let stage = StageDef::of::<Tabulate>();
+    let written = json!({
+        "rows": ["x"], "columns": ["y"], "metric": "test-accuracy", "digits": 1,
+        "cells": [{"row": 0, "column": 0, "candidates": [[1, 0]]}],
+    });
+    let checked = stage.check(&crate::built_in(), written.as_object().unwrap()).unwrap();
+    let cancel = AtomicBool::new(false);
+    let job = Job { inputs: &inputs, ..Job::alone(&cancel) };
+    let out = tempfile::tempdir().unwrap();
+    stage.run(&checked, &job, out.path()).unwrap();
+    let table = Table::load(out.path()).unwrap();
+    assert_eq!(table.cells[0].runs, ["b", "a"]);
+    assert!(table.markdown().contains("| x | 37.5 ± 12.5 |"), "{}", table.markdown());
+}
+
+fn reference(text: &str) -> Result<Published, StageError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("paper.csv");
+    std::fs::write(&path, text).unwrap();
+    references(&Params { reference: Some(TextPath(path)), ..params(vec![]) }, &[])
+}
+
+#[test]
+fn published_values_find_their_cells() {
+    let text =
+        "# printed in percent\nrow,column,mean,std,note\ngcn,cora,81.5,1.25,\nmlp,texas,,,OOM\nother,cora,1,2,\n";
+    let published = reference(text).unwrap();
+    assert_eq!(published.len(), 2);
+    assert_eq!((published[&(0, 1)].mean, published[&(0, 1)].std), (Some(0.815), Some(0.0125)));
+    assert_eq!((published[&(1, 0)].mean, published[&(1, 0)].note.as_str()), (None, "OOM"));
+    let absent = vec![AbsentSpec { row: 0, column: 1, why: "no data".into() }];
+    let params = Params { absent, ..params(vec![spec(1, 0, &[&[0]])]) };
+    let table = super::table(&params, &[run("a", &[(0.5, 0.5)])], &published, &[]).unwrap();
+    assert_eq!(table.cells[0].reference.as_ref().unwrap().note, "OOM");
+    assert_eq!(table.absent[0].reference.as_ref().unwrap().mean, Some(0.815));
+}
+
+#[test]
+fn a_broken_file_of_published_values_is_named_with_its_line() {
+    let message = |text: &str| reference(text).unwrap_err().to_string();
+    assert!(message("row,column,mean\n").ends_with("expected `row,column,mean,std,note`"));
+    let number = message("row,column,mean,std,note\ngcn,cora,best,,\n");
+    assert!(number.ends_with("paper.csv, line 2: mean is `best`, expected a number"), "{number}");
+    let twice = message("row,column,mean,std,note\ngcn,cora,1,,\ngcn,cora,2,,\n");
+    assert!(twice.ends_with("line 3: row `gcn` and column `cora` have a value already"), "{twice}");
+    assert!(message("row,column,mean,std,note\ngcn,cora,1\n").contains("line 2"));
+}
+
+fn lost(place: usize, why: &str) -> Lost {
+    Lost { place, why: why.to_owned() }
+}
+
+#[test]
+fn a_cell_that_lacks_runs_is_made_of_the_others_and_says_so() {
+    let runs = [run("a", &[(0.5, 0.0)]), run("b", &[(0.7, 0.0)]), run("c", &[(0.9, 0.0)]), run("d", &[(0.2, 0.0)])];
+    let whole = params(vec![spec(0, 0, &[&[0, 1, 2]]), spec(1, 0, &[&[3]]), spec(1, 1, &[&[1]])]);
+    let partial = Tabulate::without(whole, &[lost(1, "train/b failed: NaN"), lost(0, "train/a failed: NaN")]).unwrap();
+    partial.check().unwrap();
+    let table = table(&partial, &runs[2..]).unwrap();
+    let cell = table.cell(0, 0).unwrap();
+    assert_eq!((&cell.runs[..], cell.n, cell.mean), (&["c".to_owned()][..], 1, 0.9));
+    assert_eq!(cell.notes, ["2 of 3 runs missing: train/a failed: NaN; train/b failed: NaN"]);
+    assert_eq!(cell.missing, ["train/a failed: NaN", "train/b failed: NaN"]);
+    assert_eq!(table.cell(1, 0).unwrap().runs, ["d"]);
+    assert_eq!(table.absent(1, 1).unwrap().why, "train/b failed: NaN");
+    let markdown = table.markdown();
+    assert!(markdown.contains("| gcn | **90.00**<sup>1</sup> | – |"), "{markdown}");
+    assert!(markdown.contains("| mlp | <ins>20.00</ins> | absent<sup>2</sup> |"), "{markdown}");
+    assert!(markdown.contains("<sup>2</sup> train/b failed: NaN."), "{markdown}");
+}
+
+#[test]
+fn a_configuration_that_failed_is_not_picked_and_the_cell_says_so() {
+    let runs = [run("a", &[(0.5, 0.9)]), run("b", &[(0.6, 0.3)]), run("c", &[(0.7, 0.5)]), run("d", &[(0.8, 0.4)])];
+    let picking = |candidates: &[&[usize]]| Params {
+        pick: Some("val-accuracy".parse().unwrap()),
+        ..params(vec![spec(0, 0, candidates)])
+    };
+    let without = |candidates: &[&[usize]], gone: &[Lost], runs: &[Run]| {
+        let partial = Tabulate::without(picking(candidates), gone).unwrap();
+        partial.check().unwrap();
+        table(&partial, runs).unwrap()
+    };
+    let cell = without(&[&[0], &[1], &[2]], &[lost(0, "train/a failed: NaN")], &runs[1..]).cells.remove(0);
+    assert_eq!((cell.mean, cell.picked.as_ref().unwrap().candidates.len()), (0.7, 2));
+    assert_eq!(cell.notes, ["1 of 3 configurations left out: train/a failed: NaN"]);
+    assert_eq!(cell.picked.unwrap().left_out[0].why, "train/a failed: NaN");
+    // The first configuration has the best validation, of half of its runs.
+    let cell = without(&[&[0, 1], &[2, 3]], &[lost(1, "x")], &[runs[0].clone(), runs[2].clone(), runs[3].clone()]);
+    assert_eq!(cell.cells[0].runs, ["c", "d"]);
+    // Where every configuration lacks some, the best of what there is.
+    let cell = without(&[&[0, 1], &[2, 3]], &[lost(1, "x"), lost(3, "y")], &[runs[0].clone(), runs[2].clone()]);
+    assert_eq!(
+        (&cell.cells[0].runs[..], &cell.cells[0].notes[..]),
+        (&["a".to_owned()][..], &["1 of 2 runs missing: x".to_owned()][..])
+    );
+    let none = without(&[&[0], &[1]], &[lost(0, "x"), lost(1, "y")], &[]);
+    assert_eq!((none.cells.len(), none.absent[0].why.as_str()), (0, "x; y"));
+}
+
+#[test]
+fn of_many_reasons_a_note_gives_some_and_counts_the_rest() {
+    assert_eq!(reasons(["a", "b", "a"].into_iter()), "a; b");
+    assert_eq!(reasons(["a", "b", "c", "d", "e", "e"].into_iter()), "a; b; c; and 2 more");
+}
+
+#[test]
+fn a_caption_says_what_the_values_of_a_cell_are() {
+    let runs = [run("a", &[(0.5, 0.1), (0.6, 0.1)]), run("b", &[(0.7, 0.2), (0.8, 0.2)]), run("c", &[(0.4, 0.3)])];
+    let caption = |params: &Params| table(params, &runs).unwrap().markdown().lines().last().unwrap().to_owned();
+    let alone = params(vec![spec(0, 0, &[&[0]])]);
+    assert!(caption(&alone).contains("standard deviation over splits, n = 2 per cell."), "{}", caption(&alone));
+    let pooled = vec!["train.seed".to_owned()];
+    let seeds = Params { pooled: pooled.clone(), ..params(vec![spec(0, 0, &[&[0, 1]]), spec(1, 0, &[&[0, 1]])]) };
+    let expected = "over splits and train.seed, n = 4 per cell (2 splits × 2 runs).";
+    assert!(caption(&seeds).contains(expected), "{}", caption(&seeds));
+    let uneven = Params { pooled, ..params(vec![spec(0, 0, &[&[0, 1]]), spec(1, 0, &[&[2]])]) };
+    assert!(caption(&uneven).contains("over splits and train.seed, n = 1 to 4 per cell."), "{}", caption(&uneven));
+    let picked = Params {
+        pick: Some("val-accuracy".parse().unwrap()),
+        picked_from: vec!["train.lr".into(), "train.hidden".into()],
+        ..params(vec![spec(0, 0, &[&[0], &[1]])])
+    };
+    let expected = "Configurations (train.lr, train.hidden) were chosen on validation nodes, by val-accuracy.";
+    assert!(caption(&picked).contains(expected), "{}", caption(&picked));
+    let latex = table(&seeds, &runs).unwrap().latex();
+    assert!(latex.contains("n = 4 per cell (2 splits $\\times$ 2 runs)"), "{latex}");
+}
+
+#[test]
+fn a_configuration_without_a_defined_metric_is_left_out() {
+    let mut runs = [run("a", &[(0.5, 0.9)]), run("b", &[(0.6, 0.3)])];
+    let undefined = PartScore { scores: vec![("accuracy".into(), Err("no node".into()))], nodes: 0 };
+    runs[0].1.splits[0].val = undefined.clone();
+    let params = Params { pick: Some("val-accuracy".parse().unwrap()), ..params(vec![spec(0, 0, &[&[0], &[1]])]) };
+    let cell = table(&params, &runs).unwrap().cells.remove(0);
+    assert_eq!((cell.mean, cell.notes.len()), (0.6, 1));
+    runs[1].1.splits[0].val = undefined;
+    let table = table(&params, &runs).unwrap();
+    assert!(
+        table.absent[0].why.starts_with("nothing can be picked: 2 of 2 configurations left out"),
+        "{:?}",
+        table.absent
+    );
+}
