@@ -105,7 +105,8 @@ impl Campaign {
     /// A run on a store. Training leaves resume points before every epoch, so that faults meet those as well.
     fn command(&self, store: &str) -> Command {
         let root = self.project.path(store);
-        let mut command = self.project.command(&["run", "tiny.yaml", "-j", "2", "--artifacts", root.to_str().unwrap()]);
+        let words = ["run", "tiny.yaml", "-j", "2", "--memory", "64GiB", "--artifacts", root.to_str().unwrap()];
+        let mut command = self.project.command(&words);
         command.env("PPGNN_CHECKPOINT_SECONDS", "0").env("LD_PRELOAD", &self.shim);
         command.env("FAULT_ROOT", root).env("FAULT_LOG", self.project.path("met"));
         command
@@ -228,7 +229,8 @@ fn no_fault_costs_more_than_the_run_that_met_it() {
         let kind = &KINDS[usize::try_from(attempt).unwrap() % KINDS.len()];
         let name = format!("stormy-{store}");
         let at = match kind.does {
-            Does::Starves => 40 + attempt * 7 % 400,
+            // Less does not even load the program.
+            Does::Starves => 120 + attempt * 7 % 300,
             // Steps by the golden ratio come near every call sooner or later.
             _ => 1 + attempt * 6_180_339 % 10_000_000 * campaign.count(kind) / 10_000_000,
         };

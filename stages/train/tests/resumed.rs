@@ -19,33 +19,38 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Runs something with the job of this attempt, which leaves points before every epoch.
-    fn with<R>(&self, threads: usize, notes: &Notes, f: impl FnOnce(&Run) -> R + Send) -> R
-    where
-        R: Send,
-    {
+    /// Runs something with the job of this attempt.
+    fn with<R: Send>(&self, threads: usize, every: Duration, notes: &Notes, f: impl FnOnce(&Run) -> R + Send) -> R {
         let (own, params): (&'static dyn Row, _) = (&ROW, self.variant);
         let row = chosen(&self.params.model, self.variant).or(Some(Chosen { row: own, params }));
-        let (scratch, checkpoint_every) = (Some(self.scratch), Duration::ZERO);
-        let job = Job { threads, chosen: row, progress: notes, scratch, checkpoint_every, ..Job::alone(&notes.cancel) };
+        let used: Vec<&'static dyn Row> = SCORES.iter().map(|row| row as &dyn Row).collect();
+        let job = Job { threads, chosen: row, used: &used, progress: notes, ..Job::alone(&notes.cancel) };
+        let job = Job { scratch: Some(self.scratch), checkpoint_every: every, ..job };
         testing::with_threads(threads, || f(&Run::new(self.params, self.graph.parts(), &splits(SPLITS), &job).unwrap()))
     }
 
     /// Trains groups of splits for some epochs each, and is killed.
     fn killed(&self, groups: &[(&[usize], usize)]) {
-        self.with(1, &Notes::default(), |run| {
-            let mut clock = run.points.clock();
+        self.with(1, Duration::ZERO, &Notes::default(), |run| {
+            let (cancel, mut due) = (AtomicBool::new(false), run.points.clock());
+            let mut never = Points::new(&Job::alone(&cancel)).clock();
             for (splits, epochs) in groups {
                 let mut batch = Batch::resumed(run, splits).unwrap();
-                (0..*epochs).any(|_| !batch.next_epoch(&mut clock).unwrap());
+                for epoch in 1..=*epochs {
+                    // Points that the last one would replace are not written: every one is flushed to disk.
+                    if !batch.next_epoch(if epoch == *epochs { &mut due } else { &mut never }).unwrap() {
+                        break;
+                    }
+                }
             }
+            run.leave_finished();
         });
     }
 
     /// Trains to the end. Returns the bytes of every split, and what was reported.
     fn finished(&self, threads: usize) -> (Vec<Vec<u8>>, Vec<Progress>) {
         let notes = Notes::default();
-        let trained = self.with(threads, &notes, |run| run.all_splits().unwrap());
+        let trained = self.with(threads, Duration::from_secs(3600), &notes, |run| run.all_splits().unwrap());
         (bytes(&trained), notes.seen.into_inner().unwrap())
     }
 }
@@ -82,7 +87,7 @@ fn every_model_goes_on_with_the_bytes_of_an_undisturbed_run() {
             attempt.killed(&[(&[0, 2, 4], 4), (&[1], 7)]);
             attempt.killed(&[(&[0, 4], 3), (&[1], 2), (&[3], 2)]);
             assert!(attempt.finished(2).0 == expected, "{model} {variant}: killed twice");
-            // All splits have left their results now.
+            attempt.killed(&[(ALL, 30)]);
             assert!(attempt.finished(2).0 == expected, "{model} {variant}: killed after the last epoch");
         }
     }
@@ -123,7 +128,7 @@ fn a_split_that_has_stopped_is_not_trained_again_and_progress_says_where_a_run_g
     let epochs = *lengths.iter().min().unwrap() + 3;
     assert!(lengths.iter().any(|length| *length > epochs), "{lengths:?}");
     attempt.killed(&[(ALL, epochs)]);
-    let done: Vec<usize> = ALL.iter().copied().filter(|split| lengths[*split] + 2 <= epochs).collect();
+    let done: Vec<usize> = ALL.iter().copied().filter(|split| lengths[*split] < epochs).collect();
     let (_, seen) = attempt.finished(1);
     assert_eq!(seen[0].note, format!("continues from epoch {}, {} of 5 splits are done", epochs - 1, done.len()));
     let before: usize = ALL.iter().map(|s| if done.contains(s) { 60 } else { epochs - 2 }).sum();
@@ -196,7 +201,7 @@ fn points_know_the_time_that_earlier_attempts_took() {
     assert!(first > 0.0);
     let graph = &graphs("mlp")[0];
     let attempt = Attempt { params, variant: &variant, graph, scratch: scratch.path() };
-    attempt.with(1, &Notes::default(), |run| {
+    attempt.with(1, Duration::ZERO, &Notes::default(), |run| {
         let groups = run.go_on(vec![ALL.to_vec()]).unwrap();
         let mut batch = Batch::resumed(run, &groups[0]).unwrap();
         batch.next_epoch(&mut run.points.clock()).unwrap();
