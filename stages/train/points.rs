@@ -101,7 +101,11 @@ mod tests {
         let ticks = |every, folder: bool| {
             let mut clock = Clock { every, due: folder.then(|| Instant::now() + every) };
             let mut left = 0;
-            (0..5).for_each(|_| clock.tick(|| Ok::<_, ()>(left += 1)).unwrap());
+            let mut leave = || {
+                left += 1;
+                Ok::<_, ()>(())
+            };
+            (0..5).for_each(|_| clock.tick(&mut leave).unwrap());
             left
         };
         assert_eq!(ticks(Duration::ZERO, true), 5);
