@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-load bench-evd bench-train kill-loop lapack check-cuda clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-load bench-evd bench-train kill-loop faults lapack check-cuda clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -42,6 +42,9 @@ bench-train: ## Time training against PyTorch (PEERS: the folder of peer_torch.p
 
 kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture
+
+faults: ## Meet runs with 1 200 faults (full disks, I/O errors, signals, clocks, memory) and compare the bytes at the end
+	PPGNN_FAULTS=1200 cargo test --test cli faults:: -- --nocapture
 
 lapack: ## Test the second eigen-solver (needs a system LAPACK, such as libopenblas-dev)
 	cargo test -p ppgnn-stages --features lapack eigen

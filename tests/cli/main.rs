@@ -24,6 +24,7 @@ mod determinism;
 mod devices;
 mod docs;
 mod export;
+mod faults;
 mod guide;
 mod invalid;
 mod keeping;
