@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::NodeName;
-use crate::run::{NodeFailure, RunReport};
+use crate::run::{Holder, NodeFailure, RunReport};
 
 use super::units::duration_text;
 
@@ -16,6 +16,13 @@ pub(super) fn node_columns(node: &NodeName, last: &str) -> String {
 /// Lays out a stage and a text about it.
 pub(super) fn columns(stage: &str, of_stage: &str, last: &str) -> String {
     format!("{stage:<10} {of_stage:<24} {last}")
+}
+
+/// Says who computes a node.
+pub(super) fn held_by(holder: Option<&Holder>) -> String {
+    let Some(Holder { pid, host, since }) = holder else { return "another process is computing it".to_owned() };
+    let host = host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+    format!("process {pid}{host} has been computing it since {}", since.replace('T', " ").replace('Z', " UTC"))
 }
 
 /// Says in one line what happened.

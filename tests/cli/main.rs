@@ -27,6 +27,7 @@ mod export;
 mod guide;
 mod invalid;
 mod keeping;
+mod live;
 mod look;
 mod metrics;
 mod readme;
