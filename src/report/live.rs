@@ -44,8 +44,8 @@ pub struct Live {
 impl Live {
     /// Shows a run on stderr, which must be a terminal ([`Page::stderr`]).
     pub fn stderr(style: Style) -> Self {
-        let width = || Page::stderr().map_or(80, |page| page.width);
-        let screen = Arc::new(Mutex::new(Screen::new(Box::new(io::stderr()), width)));
+        let size = || Page::stderr().map_or((80, 24), |page| (page.width, page.height));
+        let screen = Arc::new(Mutex::new(Screen::new(Box::new(io::stderr()), size)));
         let above = Above(Arc::clone(&screen));
         Self {
             terminal: Terminal::new(Box::new(above), Style { live: true, ..style }),

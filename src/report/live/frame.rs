@@ -6,7 +6,7 @@
 //! MLP                  73.20 ± 2.53 n=10            ·
 //!
 //! 12 of 39 nodes, 43 % of the work, about 12.3 s left (8.0 s to 15.2 s), 3 hits
-//!   train heterophilic/MLP  120/200 loss 0.31  2.4 s
+//!   train heterophilic/MLP  2.4 s  120/200 loss 0.31
 //! ```
 
 use ppgnn_stages::kinds::PlainTable;
@@ -92,7 +92,7 @@ fn running_line(running: &Running, page: Page) -> String {
     let name = name_of(&running.node, page);
     let seconds = duration_text(running.since.elapsed().as_secs_f64());
     let said = if running.said.is_empty() { String::new() } else { format!("  {}", running.said.trim_end()) };
-    page.cut(&format!("  {name}{said}  {seconds}"))
+    page.cut(&format!("  {name}  {seconds}{said}"))
 }
 
 fn waiting_line(waiting: &Waiting, page: Page) -> String {

@@ -73,7 +73,7 @@ fn a_view_shows_the_table_how_far_the_run_is_and_what_runs() {
     assert_eq!(lines[2], "method 0          73.20 ± 2.53  n=10  73.20 ± 2.53  n=10");
     assert_eq!(lines[4], "");
     assert_eq!(lines[5], "7 of 20 nodes, 40 %, 50.0 s to 3 m 20 s left, 1 failed, 5 hits");
-    assert_eq!(lines[6], "  train heterophilic/model number 2  12/200 loss 0.31  0.0 s");
+    assert_eq!(lines[6], "  train heterophilic/model number 2  0.0 s  12/200 loss 0.31");
     assert!(lines[7].starts_with("  waiting for train heterophilic/model number 3: process 77 on box"), "{}", lines[7]);
     assert_eq!(lines.len(), 8);
     let wide = frame(&progress(), &[], Page { width: 120, ..PAGE });
