@@ -49,7 +49,12 @@ pub fn files(plan: &Plan, output: &Output, store: &Store) -> Result<Option<Vec<O
 
 /// Returns the text of an output that people read, if it has one: a table is drawn where there is a page to draw on, and
 /// Markdown elsewhere.
-pub fn for_people(plan: &Plan, output: &Output, files: &[OutputFile], page: Option<Page>) -> Result<Option<String>, Failure> {
+pub fn for_people(
+    plan: &Plan,
+    output: &Output,
+    files: &[OutputFile],
+    page: Option<Page>,
+) -> Result<Option<String>, Failure> {
     let Some(markdown) = files.iter().find(|file| file.ending == "md") else { return Ok(None) };
     match (page, markdown.path.parent()) {
         (Some(page), Some(dir)) if is_table(plan, output) => {

@@ -18,9 +18,7 @@ use super::targets::{self, TargetArgs};
 use super::{device, exit, note, overview, print, print_json, readiness, so_far};
 use crate::plan::{NodeId, Output, Plan};
 use crate::report::{Failures, JsonLines, Live, Page, Style, Tee, Terminal};
-use crate::run::{
-    EventSink, FailedNode, FailureKind, NodeState, RunError, RunOptions, RunReport, demand, execute,
-};
+use crate::run::{EventSink, FailedNode, FailureKind, NodeState, RunError, RunOptions, RunReport, demand, execute};
 use crate::store::{Store, StoreError, UnfinishedRun};
 
 /// Compute what is not in the store, publish the tables and print them

@@ -78,7 +78,8 @@ impl Live {
         let (mut made, mut version, mut due) = (Vec::new(), 0, Instant::now());
         loop {
             let (begun, over) = (Instant::now(), lock(&self.over));
-            let (over, _) = self.changed.wait_timeout_while(over, EVERY, |over| !*over).unwrap_or_else(|e| e.into_inner());
+            let (over, _) =
+                self.changed.wait_timeout_while(over, EVERY, |over| !*over).unwrap_or_else(|e| e.into_inner());
             if *over {
                 return;
             }
@@ -90,7 +91,10 @@ impl Live {
             }
             let (now, failures) = {
                 let progress = lock(&self.progress);
-                (progress.version, (progress.version != version && Instant::now() >= due).then(|| progress.failures.clone()))
+                (
+                    progress.version,
+                    (progress.version != version && Instant::now() >= due).then(|| progress.failures.clone()),
+                )
             };
             if let Some(failures) = failures {
                 let begun = Instant::now();

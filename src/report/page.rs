@@ -85,7 +85,10 @@ mod tests {
     #[test]
     fn texts_are_broken_between_words_and_no_word_is_lost() {
         let page = Page { width: 12, height: 5, colour: false };
-        assert_eq!(page.wrapped("one two three extraordinarily four", 2), ["one two", "  three", "  extraordinarily", "  four"]);
+        assert_eq!(
+            page.wrapped("one two three extraordinarily four", 2),
+            ["one two", "  three", "  extraordinarily", "  four"]
+        );
         assert_eq!(page.cut("a line that is long"), "a line that…");
     }
 }

@@ -205,9 +205,8 @@ impl Terminal {
                 self.gathered(inner)
             }
             Event::NodeProgress { node, key, progress } => self.progress(inner, node, *key, progress),
-            Event::NodeWaiting { node, key, holder } => {
-                self.line(WAITING, None, node, *key, &held_by(holder.as_ref()))
-            }
+            Event::NodeWaiting { node, key, holder } => self.line(WAITING, None, node, *key, &held_by(holder.as_ref())),
+            Event::NodeReleased { .. } => String::new(),
             Event::NodeFinished { node, key, seconds, bytes_same, .. } => {
                 inner.running.remove(key);
                 let note = match bytes_same {
@@ -258,8 +257,8 @@ impl EventSink for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{FailureKind, NodeFailure, RunReport};
     use crate::report::testing::Shared;
+    use crate::run::{FailureKind, NodeFailure, RunReport};
 
     fn shown(style: Style, events: &[Event]) -> String {
         let out = Shared::default();
@@ -361,11 +360,9 @@ mod tests {
 
     #[test]
     fn a_wait_says_for_whom_and_since_when() {
-        let holder = |host: Option<&str>| Some(crate::run::Holder {
-            pid: 77,
-            host: host.map(str::to_owned),
-            since: "2026-03-01T12:00:05Z".into(),
-        });
+        let holder = |host: Option<&str>| {
+            Some(crate::run::Holder { pid: 77, host: host.map(str::to_owned), since: "2026-03-01T12:00:05Z".into() })
+        };
         let wait = |holder| Event::NodeWaiting { node: NodeName::new("evd", ["cora"]), key: key("3"), holder };
         let text = shown(PLAIN, &[wait(holder(Some("box"))), wait(holder(None)), wait(None)]);
         let notes: Vec<&str> = text.lines().map(|line| line.split_once("  (").unwrap().1).collect();

@@ -98,6 +98,13 @@ pub enum Event {
         /// The process, if it is known.
         holder: Option<Holder>,
     },
+    /// The other process has ended its work on a node, well or not.
+    NodeReleased {
+        /// The node.
+        node: NodeName,
+        /// Its key.
+        key: ArtifactKey,
+    },
     /// A node was computed and is in the store.
     NodeFinished {
         /// The node.

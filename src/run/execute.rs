@@ -331,7 +331,12 @@ impl<'r> Run<'r> {
             // If this check fails, the claim that follows fails too, and says why.
             match self.work.store.is_claimed(&self.work.plan.node(id).key) {
                 Ok(true) => self.schedule.still_busy(id, now),
-                Ok(false) | Err(_) => self.schedule.released(id),
+                Ok(false) | Err(_) => {
+                    self.schedule.released(id);
+                    self.waited.remove(&id);
+                    let (node, key) = label(self.work.plan.node(id));
+                    self.tell(&Event::NodeReleased { node, key });
+                }
             }
         }
     }

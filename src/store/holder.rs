@@ -51,7 +51,8 @@ impl Holder {
 
 /// The name of this machine.
 fn host() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    let name =
+        std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
     name.ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 

@@ -94,7 +94,8 @@ fn screen(output: &str) -> (Vec<String>, (usize, usize)) {
 fn a_terminal_sees_the_table_fill_in_and_is_left_clean() {
     let project = Project::new().file("tiny.yaml", &slow());
     for (columns, store) in [(80, "wide"), (44, "narrow")] {
-        let Some(mut child) = on_terminal(&project, &format!("run tiny.yaml -j 1 --artifacts {store}"), (columns, 30), &[])
+        let Some(mut child) =
+            on_terminal(&project, &format!("run tiny.yaml -j 1 --artifacts {store}"), (columns, 30), &[])
         else {
             return;
         };

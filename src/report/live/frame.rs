@@ -12,7 +12,7 @@
 use ppgnn_stages::kinds::PlainTable;
 
 use super::progress::{Left, Progress, Running, Waiting};
-use crate::report::lines::held_by;
+use crate::report::lines::{process, since};
 use crate::report::page::{Page, width_of};
 use crate::report::table::excerpt;
 use crate::report::units::duration_text;
@@ -96,9 +96,12 @@ fn running_line(running: &Running, page: Page) -> String {
 }
 
 fn waiting_line(waiting: &Waiting, page: Page) -> String {
-    let held_for = waiting.holder.as_ref().and_then(|holder| holder.held_for());
-    let time = held_for.map(|time| format!(" ({})", duration_text(time.as_secs_f64()))).unwrap_or_default();
-    page.cut(&format!("  waiting for {}: {}{time}", name_of(&waiting.node, page), held_by(waiting.holder.as_ref())))
+    let name = name_of(&waiting.node, page);
+    let Some(holder) = &waiting.holder else {
+        return page.cut(&format!("  waiting for {name}: another process has it"));
+    };
+    let time = holder.held_for().map(|time| format!(" for {}", duration_text(time.as_secs_f64()))).unwrap_or_default();
+    page.cut(&format!("  waiting for {name}: {}{time}, since {}", process(holder), since(holder)))
 }
 
 /// The name of a node, in at most half a line.

@@ -83,6 +83,7 @@ impl Progress {
                 self.forget(key);
                 self.waiting.push(Waiting { key: *key, node: node.clone(), holder: holder.clone() });
             }
+            Event::NodeReleased { key, .. } => self.forget(key),
             Event::NodeCached { key, .. } => self.end(key, |all| &mut all.hits),
             Event::NodeFinished { key, .. } => self.end(key, |all| &mut all.ran),
             Event::NodeSkipped { key, .. } => self.end(key, |all| &mut all.skipped),

@@ -20,9 +20,10 @@ fn table(columns: &[&str], means: &[&[f64]]) -> Table {
         notes: vec![],
         missing: vec![],
     };
-    let cells = means.iter().enumerate().flat_map(|(row, of_row)| {
-        of_row.iter().enumerate().map(move |(column, mean)| cell(row, column, *mean))
-    });
+    let cells = means
+        .iter()
+        .enumerate()
+        .flat_map(|(row, of_row)| of_row.iter().enumerate().map(move |(column, mean)| cell(row, column, *mean)));
     let mut table = Table {
         title: "Main results".into(),
         digits: 1,
@@ -68,7 +69,9 @@ per cell. Best in a column ▲, second best △ (larger is better).
 fn with_styles_the_best_is_bold_and_the_second_underlined() {
     let drawn = drawn(&small(), Page { colour: true, ..WIDE });
     assert!(drawn.contains("\x1b[1m75.0 ± 1.2\x1b[0m") && drawn.contains("\x1b[4m50.0 ± 1.2\x1b[0m"), "{drawn}");
-    assert!(drawn.contains("Best in a column bold, second best\nunderlined") || drawn.contains("second best underlined"));
+    assert!(
+        drawn.contains("Best in a column bold, second best\nunderlined") || drawn.contains("second best underlined")
+    );
     assert!(["**", "<ins>", "<sup>", "▲"].iter().all(|mark| !drawn.contains(mark)), "{drawn}");
 }
 

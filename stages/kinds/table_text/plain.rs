@@ -52,7 +52,12 @@ impl Table {
         });
         let joined = |beside: String, marks: Option<String>| {
             let marks = marks.map(|marks| format!("[{marks}]")).unwrap_or_default();
-            [beside.trim(), marks.as_str()].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ")
+            [beside.trim(), marks.as_str()]
+                .iter()
+                .filter(|part| !part.is_empty())
+                .copied()
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let cells = |row, column| match self.cell(row, column) {
             Some(cell) => PlainCell {
@@ -75,11 +80,7 @@ impl Table {
         let cells = |row, column| match self.cell(row, column) {
             Some(cell) => {
                 let more = if cell.lacks(pending) { "…" } else { "" };
-                PlainCell {
-                    value: self.shown(cell, " ± "),
-                    beside: format!("n={}{more}", cell.n),
-                    rank: cell.rank,
-                }
+                PlainCell { value: self.shown(cell, " ± "), beside: format!("n={}{more}", cell.n), rank: cell.rank }
             }
             None if self.whys_at(row, column).iter().any(|why| why.contains(pending)) => {
                 PlainCell { value: "·".to_owned(), ..PlainCell::default() }
@@ -132,7 +133,10 @@ mod tests {
         table.cells[0].reference = Some(Reference { mean: Some(0.561), std: Some(0.03), note: "*".into() });
         table.cells[2].notes = vec!["odd \x1b[31m".into()];
         let plain = table.plain("bold", "underlined");
-        assert_eq!((&*plain.title, &*plain.corner, &*plain.rows[2].label), ("Main | results", "model / data", "say \"hi\", you"));
+        assert_eq!(
+            (&*plain.title, &*plain.corner, &*plain.rows[2].label),
+            ("Main | results", "model / data", "say \"hi\", you")
+        );
         let cell = |row: usize| (&*plain.rows[row].cells[0].value, &*plain.rows[row].cells[0].beside);
         assert_eq!(cell(0), ("50.0 ± 1.2", "(56.1* ± 3.0, −6.1†)"));
         assert_eq!(cell(2), ("25.0 ± 1.2", "[1]"));

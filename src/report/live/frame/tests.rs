@@ -76,12 +76,9 @@ fn a_view_shows_the_table_how_far_the_run_is_and_what_runs() {
     assert_eq!(lines[6], "  train heterophilic/model number 2  0.0 s  12/200 loss 0.31");
     assert!(lines[7].starts_with("  waiting for train heterophilic/model number 3: process 77 on box"), "{}", lines[7]);
     assert_eq!(lines.len(), 8);
-    let wide = frame(&progress(), &[], Page { width: 120, ..PAGE });
-    assert_eq!(
-        wide[0],
-        "7 of 20 nodes, 40 % of the work, about 1 m 30 s left (50.0 s to 3 m 20 s), 1 failed, 5 hits"
-    );
-    assert!(wide[2].contains("has been computing it since 2026-03-01 12:00:05 UTC"), "{}", wide[2]);
+    let wide = frame(&progress(), &[], Page { width: 140, ..PAGE });
+    assert_eq!(wide[0], "7 of 20 nodes, 40 % of the work, about 1 m 30 s left (50.0 s to 3 m 20 s), 1 failed, 5 hits");
+    assert!(wide[2].ends_with(", since 2026-03-01 12:00:05 UTC"), "{}", wide[2]);
 }
 
 #[test]
