@@ -28,6 +28,7 @@ mod faults;
 mod guide;
 mod invalid;
 mod keeping;
+mod live;
 mod look;
 mod metrics;
 mod readme;
