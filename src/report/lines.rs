@@ -25,8 +25,11 @@ pub(super) fn summary(report: &RunReport) -> String {
     if report.failed > 0 {
         let _ = write!(text, ", {} failed", report.failed);
     }
-    if report.skipped > 0 {
-        let _ = write!(text, "; {} not started", report.skipped);
+    let not_started = report.skipped - report.stopped.min(report.skipped);
+    for (count, what) in [(report.stopped, "stopped"), (not_started, "not started"), (report.absent, "not needed")] {
+        if count > 0 {
+            let _ = write!(text, "; {count} {what}");
+        }
     }
     if report.saved_seconds > 0.0 {
         let _ = write!(text, "; {} saved", duration_text(report.saved_seconds));

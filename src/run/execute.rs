@@ -114,6 +114,7 @@ pub fn execute(
         failures: Vec::new(),
         culprit: None,
         interrupted: false,
+        stopped: 0,
     };
     thread::scope(|scope| run.drive(scope));
     let report = run.finish(begun.elapsed().as_secs_f64());
@@ -143,6 +144,8 @@ struct Run<'r> {
     /// The failure that ended the run.
     culprit: Option<NodeId>,
     interrupted: bool,
+    /// Nodes that were stopped while they ran.
+    stopped: usize,
 }
 
 impl<'r> Run<'r> {
@@ -237,7 +240,10 @@ impl<'r> Run<'r> {
                 self.left.done(expected, seconds);
                 self.tell(&Event::NodeFinished { node, key, seconds, bytes, bytes_same });
             }
-            Outcome::Cancelled => self.schedule.cancelled(id),
+            Outcome::Cancelled => {
+                self.stopped += 1;
+                self.schedule.cancelled(id);
+            }
             Outcome::Failed(failure) => self.fail(id, ended.seconds, failure),
         }
     }
@@ -367,6 +373,7 @@ impl<'r> Run<'r> {
             ran,
             failed,
             skipped,
+            stopped: self.stopped,
             absent: idle - behind,
             damaged: self.work.damaged.load(Ordering::Relaxed),
             // A stop request that arrives when everything is done does not count as an interruption.
