@@ -26,7 +26,9 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
             .and("edges", graph.or_guess(size::EDGES, 1e5))
             .and("values", graph.or_guess(size::STORED, 1e5))
             .shared_by(1),
-        memory: Memory::default().and(size::graph_bytes(&graph)).and_for(nodes * count * 3, "lower `count`"),
+        memory: Memory::default()
+            .and_for(size::graph_bytes(&graph), "use a smaller graph")
+            .and_for(nodes * count * 3, "lower `count`"),
         notes: rounded_away(params, named(class_sizes(known))).into_iter().collect(),
     }
 }

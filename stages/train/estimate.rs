@@ -66,7 +66,8 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
     let hidden = if params.keep_hidden { model.widest * splits * 8 } else { Size::ZERO };
     let history = Size::exact(params.epochs).min(epochs.epochs * 2) * splits * HISTORY;
     let memory = Memory::default()
-        .and(graph.stored * 28 + graph.entries * 40 + graph.second_entries * 40 + graph.nodes * 64)
+        .and_for(graph.stored * 28 + graph.nodes * 64, "use fewer features (`pca` of `featurize`)")
+        .and_for(graph.entries * 40 + graph.second_entries * 40, "use a graph with fewer edges")
         .and_for((graph.pairs[0] + graph.pairs[1]) * graph.nodes * 8, "lower `k` of `evd`")
         .and_for(kept + hidden, "train on fewer splits at a time (`count` of `split`)")
         .and_for(history, "lower `epochs`");
