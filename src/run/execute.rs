@@ -97,10 +97,8 @@ pub fn execute(
         .with_memory(simulate::room(memory));
     for (id, expected) in forecast.iter() {
         schedule.needs(id, &expected.need);
-        if expected.fault.is_some() {
-            schedule.doom(id);
-        }
     }
+    forecast.faults().into_iter().for_each(|(id, _)| schedule.doom(id));
     let work = Work { plan, store, sink, stop: AtomicBool::new(false), damaged: AtomicUsize::new(0) };
     let mut run = Run {
         work: &work,

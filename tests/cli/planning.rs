@@ -50,7 +50,8 @@ fn the_price_follows_what_there_is_to_do() {
         (6.0..12.0).contains(&(epochs[1] / epochs[0])) && (500.0..800.0).contains(&(epochs[2] / epochs[1])),
         "{epochs:?}"
     );
-    let [three, ten] = [3, 10].map(|splits| price(&["train.epochs=1500", &format!("split.count={splits}")]));
+    let [three, ten] =
+        [3, 10].map(|splits| price(&["train.epochs=1500", "datasets.g.nodes=2000", &format!("split.count={splits}")]));
     assert!((2.5..4.0).contains(&(ten / three)), "{three} {ten}");
     let [few, many] = [2000, 200_000].map(|nodes| price(&["train.epochs=1500", &format!("datasets.g.nodes={nodes}")]));
     assert!((40.0..400.0).contains(&(many / few)), "{few} {many}");
@@ -127,7 +128,8 @@ fn check_finds_what_must_fail() {
         let check = project.run(&["check", "one.yaml"]).exit(5).says("a run will fail: ").says(why);
         assert_eq!(check.stderr.matches("a run will fail").count(), 1, "{}", check.stderr);
         let json = project.run(&["check", "one.yaml", "--json"]).exit(5).json();
-        assert_eq!((&json["exit-code"], &json["warnings"][0]["code"]), (&5.into(), &"will-fail".into()), "{json}");
+        let found = json["warnings"].as_array().unwrap().iter().filter(|warning| warning["code"] == "will-fail");
+        assert_eq!((&json["exit-code"], found.count()), (&5.into(), 1), "{json}");
         project.run(&["plan", "one.yaml"]).exit(0).prints("will fail: ").prints(why);
         project.run(&["run", "one.yaml"]).exit(5).says(why);
         assert!(!project.path("artifacts/objects/train").exists(), "{why}");
