@@ -35,7 +35,7 @@ impl Stage for Tabulate {
     const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
     const PUBLISHES: &'static [&'static str] = &["table.md", "table.tex", "table.csv", "table.json"];
     const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(Metric::complete_schema_of));
-    const TERMS: &'static [Term] = &[Term::alone("runs", 3e-4)];
+    const TERMS: &'static [Term] = &[Term::alone("runs", 4e-5)];
     type Params = Params;
     type Output = Table;
 

@@ -56,10 +56,11 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
     for (term, amount) in model.amounts() {
         work = work.and(term, amount * splits * epochs.epochs);
     }
-
     let room = if known.backend == Backend::Cpu { ACTIVATIONS } else { ACTIVATIONS_ON_GPU };
     #[expect(clippy::cast_precision_loss, reason = "a number of bytes that is small")]
     let lanes = (Size::from(room as f64) / (model.widest * 4)).map(f64::floor).max(1).at_most(model.widest.sure);
+    let batches = Size { value: (splits / lanes).value.ceil(), sure: splits.sure.min(model.widest.sure) };
+    let work = work.and(models::CALLS, batches * epochs.epochs * model.calls);
     // Weights, their gradient, two moments, and the kept values, some of them twice for a moment.
     let lane = model.weights * (4 * 7) + model.held * 4;
     let kept = (logits * 2 + model.weights) * splits * 4;
