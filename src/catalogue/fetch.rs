@@ -401,7 +401,9 @@ fn patience() -> Duration {
 }
 
 fn timed_out(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+        || matches!(inner, Some(ureq::Error::Timeout(_)))
 }
 
 /// Whether the answer begins where the part ends: `Content-Range: bytes 100-199/200`.
