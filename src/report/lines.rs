@@ -53,3 +53,16 @@ pub(super) fn explanation(failure: &NodeFailure) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_of_a_run_is_accounted_for() {
+        let report = RunReport { nodes: 9, cached: 1, ran: 2, failed: 1, skipped: 3, ..RunReport::default() };
+        let report = RunReport { stopped: 1, absent: 2, interrupted: true, ..report };
+        let expected = "9 nodes: 1 cached, 2 ran, 1 failed; 1 stopped; 2 not started; 2 not needed; interrupted";
+        assert_eq!(summary(&report), expected);
+    }
+}
