@@ -55,7 +55,7 @@ fn predictions_are_judged_by_their_median_and_by_a_factor_of_two() {
     // Errors of 0, 25, 50 and 100 %; twice and half as long are a factor of 2, three times as long is not.
     let accuracy = Accuracy::of(&[pair(1.0, 1.0), pair(1.25, 1.0), pair(1.0, 2.0), pair(2.0, 1.0)]).unwrap();
     assert!((accuracy.median_error - 0.375).abs() < 1e-12 && accuracy.within_two == 1.0, "{accuracy:?}");
-    assert_eq!((accuracy.nine_tenths, accuracy.total), (2.0, pair(5.25, 5.0)));
+    assert_eq!((accuracy.count, accuracy.nine_tenths, accuracy.total), (4, 2.0, pair(5.25, 5.0)));
     let worse = Accuracy::of(&[pair(3.0, 1.0), pair(1.0, 1.0)]).unwrap();
     assert_eq!((worse.within_two, worse.nine_tenths, worse.median_error), (0.5, 3.0, 1.0));
     assert_eq!(Accuracy::of(&[pair(1.0, 0.0)]), None);
