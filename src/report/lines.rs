@@ -42,8 +42,11 @@ pub(super) fn summary(report: &RunReport) -> String {
     if report.failed > 0 {
         let _ = write!(text, ", {} failed", report.failed);
     }
-    if report.skipped > 0 {
-        let _ = write!(text, "; {} not started", report.skipped);
+    let not_started = report.skipped - report.stopped.min(report.skipped);
+    for (count, what) in [(report.stopped, "stopped"), (not_started, "not started"), (report.absent, "not needed")] {
+        if count > 0 {
+            let _ = write!(text, "; {count} {what}");
+        }
     }
     if report.saved_seconds > 0.0 {
         let _ = write!(text, "; {} saved", duration_text(report.saved_seconds));
@@ -66,4 +69,17 @@ pub(super) fn explanation(failure: &NodeFailure) -> String {
         let _ = writeln!(text, "{indent} hint: {hint}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_of_a_run_is_accounted_for() {
+        let report = RunReport { nodes: 9, cached: 1, ran: 2, failed: 1, skipped: 3, ..RunReport::default() };
+        let report = RunReport { stopped: 1, absent: 2, interrupted: true, ..report };
+        let expected = "9 nodes: 1 cached, 2 ran, 1 failed; 1 stopped; 2 not started; 2 not needed; interrupted";
+        assert_eq!(summary(&report), expected);
+    }
 }

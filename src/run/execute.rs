@@ -99,10 +99,8 @@ pub fn execute(
         .with_memory(simulate::room(memory));
     for (id, expected) in forecast.iter() {
         schedule.needs(id, &expected.need);
-        if expected.fault.is_some() {
-            schedule.doom(id);
-        }
     }
+    forecast.faults().into_iter().for_each(|(id, _)| schedule.doom(id));
     let clock = Clock::new();
     let work = Work { plan, store, sink, clock: &clock, stop: AtomicBool::new(false), damaged: AtomicUsize::new(0) };
     let mut run = Run {
@@ -117,6 +115,7 @@ pub fn execute(
         failures: Vec::new(),
         culprit: None,
         interrupted: false,
+        stopped: 0,
     };
     thread::scope(|scope| {
         let (_running, ended) = channel();
@@ -152,6 +151,8 @@ struct Run<'r> {
     /// The failure that ended the run.
     culprit: Option<NodeId>,
     interrupted: bool,
+    /// Nodes that were stopped while they ran.
+    stopped: usize,
 }
 
 impl<'r> Run<'r> {
@@ -250,7 +251,10 @@ impl<'r> Run<'r> {
                 self.left.done(expected, seconds);
                 self.tell(&Event::NodeFinished { node, key, seconds, bytes, bytes_same });
             }
-            Outcome::Cancelled => self.schedule.cancelled(id),
+            Outcome::Cancelled => {
+                self.stopped += 1;
+                self.schedule.cancelled(id);
+            }
             Outcome::Failed(failure) => self.fail(id, ended.seconds, failure),
         }
     }
@@ -387,6 +391,7 @@ impl<'r> Run<'r> {
             ran,
             failed,
             skipped,
+            stopped: self.stopped,
             absent: idle - behind,
             damaged: self.work.damaged.load(Ordering::Relaxed),
             // A stop request that arrives when everything is done does not count as an interruption.
