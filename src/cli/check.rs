@@ -12,16 +12,18 @@ use super::failure::Failure;
 use super::project::{PipelineArgs, every_node, plan_here};
 use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
+use crate::forecast::{Fault, Forecast, allowed};
 use crate::pipeline::Pipeline;
 use crate::plan::{self, Node, NodeId, Plan, PlanContext};
-use crate::run::demand;
+use crate::run::{NodeState, demand};
 
 /// Check pipeline files without training anything
 ///
 /// The pipeline and all its profiles are validated. If its data is available locally, graphs and splits are checked as
 /// well, with warnings about what may distort results: copies of test nodes among the training nodes, classes without
 /// training nodes, unlabelled nodes in a part, edges stored in one direction. Warnings do not change the exit
-/// code, but data that a run could not read does (4).
+/// code, but what must fail does: parameters that do not fit the graph, or nodes that do not fit into the memory (3),
+/// and data that a run could not read (4).
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -46,20 +48,21 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             build(&with.pipeline(&catalogue, registry)?, registry)?;
         }
     }
-    let Findings { absent, warnings: found, failed } =
+    let Findings { absent, warnings: found, code } =
         if args.no_data { Findings::default() } else { look(args, &pipeline, &catalogue, registry)? };
-    let code = if failed { exit::DATA } else { exit::DONE };
+    let valid = code != exit::INVALID;
     let (points, nodes, tables) = (pipeline.sweep.points.len(), plan.nodes.len(), pipeline.tables.len());
     if args.json {
         let warnings: Vec<_> =
             found.iter().map(|(node, w)| json!({"node": node, "code": w.code, "message": w.message})).collect();
         print_json(&json!({
-            "version": 1, "pipeline": plan.pipeline, "valid": true, "points": points, "nodes": nodes, "tables": tables,
+            "version": 1, "pipeline": plan.pipeline, "valid": valid, "points": points, "nodes": nodes, "tables": tables,
             "absent-data": absent, "warnings": warnings, "exit-code": code,
         }))?;
     } else {
         let file = args.pipeline.file.display();
-        print(&format!("{file}: valid; points: {points}, nodes: {nodes}, tables: {tables}\n"))?;
+        let verdict = if valid { "valid" } else { "cannot run as a whole" };
+        print(&format!("{file}: {verdict}; points: {points}, nodes: {nodes}, tables: {tables}\n"))?;
         for (node, warning) in &found {
             note(&format!("warning: {node}: {} [{}]", warning.message, warning.code));
         }
@@ -72,15 +75,32 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
 struct Findings {
     absent: serde_json::Value,
     warnings: Vec<(String, Warning)>,
-    /// Whether a run would fail.
-    failed: bool,
+    /// The exit code: what a run would fail by.
+    code: u8,
 }
 
 impl Findings {
     fn fails(&mut self, node: impl ToString, why: &str) {
         let message = format!("a run will fail: {why}");
-        self.failed = true;
+        self.code = if self.code == exit::INVALID { self.code } else { exit::DATA };
         self.warnings.push((node.to_string(), Warning { code: "will-fail", message }));
+    }
+
+    /// Enters what must fail by sizes, once for all nodes that it is true of.
+    fn refuse(&mut self, plan: &Plan, forecast: &Forecast) {
+        let mut refused: Vec<(&Fault, Vec<NodeId>)> = Vec::new();
+        for (id, fault) in forecast.iter().filter_map(|(id, expected)| Some((id, expected.fault.as_ref()?))) {
+            match refused.iter_mut().find(|(known, _)| *known == fault) {
+                Some((_, nodes)) => nodes.push(id),
+                None => refused.push((fault, vec![id])),
+            }
+        }
+        for (fault, nodes) in refused {
+            let others = if nodes.len() > 1 { format!(" (and {} more nodes)", nodes.len() - 1) } else { String::new() };
+            let hint = fault.hint.iter().map(|hint| format!("\n    hint: {hint}")).collect::<String>();
+            self.fails(format!("{}{others}", plan.node(nodes[0]).name), &format!("{}{hint}", fault.what));
+            self.code = if fault.data { self.code } else { exit::INVALID };
+        }
     }
 }
 
@@ -114,12 +134,12 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
     for (node, error) in readiness::prechecks(&plan) {
         found.fails(&node.name, &error.to_string());
     }
-    let all = plan.leaves();
-    if let Err(failure) =
-        readiness::verify_data(&plan, &demand(&plan, &store, &all, &[]), catalogue, &args.pipeline.data)
-    {
+    let states = demand(&plan, &store, &plan.leaves(), &[]);
+    if let Err(failure) = readiness::verify_data(&plan, &states, catalogue, &args.pipeline.data) {
         found.fails("files", &failure.message());
     }
+    let misses: Vec<bool> = states.iter().map(|state| *state == NodeState::Miss).collect();
+    found.refuse(&plan, &Forecast::new(&plan, &store, &misses, 1, allowed()));
     let artifacts = Artifacts::new(&plan, store)?;
     for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
         let decisions = Decisions::on(&plan, id);

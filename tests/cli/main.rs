@@ -29,6 +29,7 @@ mod invalid;
 mod keeping;
 mod look;
 mod metrics;
+mod models;
 mod readme;
 mod runs;
 mod sharing;
