@@ -24,7 +24,7 @@ MEMORY = os.environ.get("PPGNN_MEMORY") or "16GiB"
 # Nodes, undirected edges, features, classes; Cora-Full's features are words, 60 of them per node.
 GRAPHS = {"flickr": (89_250, 450_000, 500, 7), "arxiv": (169_343, 1_160_000, 128, 40), "cora-full": (19_793, 63_000, 8_710, 70)}
 
-# Model, parameters, and the hops that `separate` keeps.
+# Name of the row, model, parameters.
 ROWS = [
     ("lgc", "lgc", {"order": 10}),
     ("gfir", "gfir", {"order": 4}),
@@ -43,7 +43,7 @@ datasets:
   graph: {{ format: {format}, path: graph.npz }}
 stages:
   load: {{ params: {{ dataset: graph }} }}
-  featurize: {{ inputs: {{ graph: load }}{pca} }}
+  featurize: {{ inputs: {{ graph: load }} }}
   normalize: {{ inputs: {{ graph: load }} }}
   split: {{ inputs: {{ graph: load }}, params: {{ count: {splits} }} }}
   evd: {{ inputs: {{ operator: normalize }}, params: {{ k: 256 }} }}
@@ -120,17 +120,15 @@ def measure(program, folder, name, form, row, model, params):
     words = "".join(f", {key}: {json.dumps(value)}" for key, value in params.items())
     # Ten powers, as published; on the two large graphs four, which need a third of the time and keep the same entries.
     depth, hops = (10 if name == "cora-full" else 4), params.get("hops", [1])
-    pca = ", params: { pca: 500 }" if name == "cora-full" and model in ("gcn-ogb", "adagnn", "tdgnn", "pp-gnn") else ""
-    text = STAGES.format(format=form, pca=pca, splits=SPLITS, depth=depth, hops=hops, model=model, params=words)
+    text = STAGES.format(format=form, splits=SPLITS, depth=depth, hops=hops, model=model, params=words)
     (folder / "large.yaml").write_text(text)
     needed = {"tdgnn": ["separate"], "pp-gnn": ["evd"]}.get(model, []) + (["project"] if "filters" in params else [])
-    prepared, peak_before = [], 0
+    prepared = []
     for stage in ["load", "featurize", "normalize", "split", *needed]:
         start = time.time()
         peak, problem = run(program, folder, stage)
         if problem:
             return f"{name:<10} {row:<16} `{stage}` is refused or fails: {reason(problem)}"
-        peak_before = max(peak_before, peak if stage in needed else 0)
         if stage in needed:
             prepared.append(f"{stage} {time.time() - start:.0f} s, {peak / 2**30:.1f} GiB")
     took = []
