@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-load bench-evd bench-train kill-loop faults lapack check-cuda clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train kill-loop faults lapack check-cuda clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -29,6 +29,9 @@ bench-plan: ## Time planning of 1 000, 10 000 and 100 000 nodes
 
 bench-load: ## Time and peak memory of loading generated files of full size (OGBN-arXiv, Flickr, Wiki-CS, Cora-Full)
 	cargo bench --profile quick --workspace --bench load
+
+bench-price: ## Compare what plans say that runs will take with what they take (ONLY: some pipelines; FULL=1: as written, hours)
+	PPGNN_FULL=$(FULL) cargo bench --profile quick --bench price -- $(ONLY)
 
 PEERS ?= ../shared/bench
 bench-evd: ## Time eigenpairs against SciPy and NumPy (PEERS: the folder of peer_eigsh.py), and of generated graphs

@@ -4,7 +4,7 @@
 //! stored as undefined, with the reason.
 
 use crate::contract::params::NoParams;
-use crate::contract::{Artifact, Estimate, Job, Known, Memory, Sizes, Slot, Stage, StageError, Term, Uses, Work};
+use crate::contract::{Artifact, Estimate, Job, Known, Memory, Size, Sizes, Slot, Stage, StageError, Term, Uses, Work};
 use crate::kinds::{
     Metrics, Nodes, Part, PartScore, Predicted, ScoreDef, SplitScores, Splits, Trained, TrainedSplit, size, suspicions,
 };
@@ -19,8 +19,12 @@ impl Stage for Evaluate {
     const INPUTS: &'static [Slot] =
         &[Slot::one("trained", Trained::KIND), Slot::one("nodes", Nodes::KIND), Slot::one("splits", Splits::KIND)];
     const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(|_, _| ()));
-    const TERMS: &'static [Term] =
-        &[Term::alone("scores", 2.5e-8), Term::alone("weights", 1.2e-9), Term::alone("values", 1e-9)];
+    const TERMS: &'static [Term] = &[
+        Term::alone("frames", 3e-3),
+        Term::alone("scores", 2.5e-8),
+        Term::alone("weights", 1.2e-9),
+        Term::alone("values", 1e-9),
+    ];
     type Params = NoParams;
     type Output = Metrics;
 
@@ -32,6 +36,7 @@ impl Stage for Evaluate {
         Estimate {
             sizes: Sizes::default().with(size::SPLITS, splits),
             work: Work::default()
+                .and("frames", Size::ONE)
                 .and("scores", logits)
                 .and("weights", weights)
                 .and("values", nodes.or_guess(size::STORED, 1e5))

@@ -129,9 +129,40 @@ impl Stage for Split {
         let graph: Graph = job.input("graph")?;
         match params.method {
             Method::File => of_file(params, graph),
-            Method::Stratified | Method::PerClass => random(params, &graph),
+            Method::Stratified | Method::PerClass => {
+                let sizes = labelled(&graph).into_iter().enumerate();
+                let named = sizes.map(|(class, members)| (graph.names.class_shown(class), members));
+                rounded_away(params, named).iter().for_each(|what| job.remark(what));
+                random(params, &graph)
+            }
         }
     }
+}
+
+/// Nodes of every class that have a label.
+fn labelled(graph: &Graph) -> Vec<usize> {
+    let mut sizes = vec![0usize; graph.classes];
+    graph.labels.iter().for_each(|class| sizes[*class as usize] += 1);
+    for node in &graph.unlabelled {
+        let size = &mut sizes[graph.labels[*node as usize] as usize];
+        *size = size.saturating_sub(1);
+    }
+    sizes
+}
+
+/// Says which classes are so small that no training node is left of them.
+fn rounded_away(params: &Params, classes: impl Iterator<Item = (String, usize)>) -> Option<String> {
+    let of_none = |members: usize| members > 0 && shares(params, members).0 == 0;
+    let mut lacking = classes.filter(|(_, members)| params.method == Method::Stratified && of_none(*members));
+    let (class, members) = lacking.next()?;
+    let nodes = if members == 1 { "node" } else { "nodes" };
+    let more = match lacking.count() {
+        0 => String::new(),
+        1 => "; so does that of 1 more class".to_owned(),
+        more => format!("; so does that of {more} more classes"),
+    };
+    let share = params.train;
+    Some(format!("class {class} has no training node: `train: {share}` of its {members} {nodes} rounds to 0{more}"))
 }
 
 fn of_file(params: &Params, graph: Graph) -> Result<Splits, StageError> {

@@ -35,7 +35,7 @@ impl Stage for Tabulate {
     const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
     const PUBLISHES: &'static [&'static str] = &["table.md", "table.tex", "table.csv", "table.json"];
     const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(Metric::complete_schema_of));
-    const TERMS: &'static [Term] = &[Term::alone("runs", 3e-4)];
+    const TERMS: &'static [Term] = &[Term::alone("runs", 4e-5)];
     type Params = Params;
     type Output = Table;
 
@@ -48,7 +48,7 @@ impl Stage for Tabulate {
     fn run(params: &Params, job: &Job) -> Result<Table, StageError> {
         let mut runs = Vec::new();
         for input in job.all("metrics") {
-            runs.push((input.key.clone(), Metrics::load(&input.dir)?));
+            runs.push(Run { key: &input.key, metrics: Metrics::load(&input.dir)?, remarks: &input.remarks });
             job.check_cancelled()?;
         }
         let scores = job.used();
@@ -67,8 +67,13 @@ impl Stage for Tabulate {
 /// The scores there are.
 type Scores<'a> = &'a [&'static ScoreDef];
 
-/// A run: its key and its scores.
-type Run = (String, Metrics);
+/// A run.
+struct Run<'j> {
+    key: &'j str,
+    metrics: Metrics,
+    /// What was remarked on it and on what it was made from.
+    remarks: &'j [String],
+}
 
 fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -> Result<Table, StageError> {
     let (mut cells, mut absent) = (Vec::new(), Vec::new());
@@ -205,10 +210,13 @@ fn say_left_out(notes: &mut Vec<String>, left_out: &[LeftOut], spec: &CellSpec) 
 }
 
 /// The splits of a candidate's runs.
+#[derive(Default)]
 struct Pool<'r> {
     /// Keys of the runs.
     keys: Vec<String>,
     splits: Vec<&'r SplitScores>,
+    /// What was remarked on the runs, each once.
+    remarks: Vec<&'r String>,
     /// The metric, where it is defined.
     values: Vec<f64>,
     /// Why it is not, elsewhere.
@@ -217,14 +225,19 @@ struct Pool<'r> {
 
 impl<'r> Pool<'r> {
     fn new(metric: &Metric, spec: &CellSpec, candidate: &[usize], runs: &'r [Run]) -> Result<Self, StageError> {
-        let mut pool = Pool { keys: Vec::new(), splits: Vec::new(), values: Vec::new(), undefined: Vec::new() };
+        let mut pool = Pool::default();
         for at in candidate {
-            let (key, metrics) = runs.get(*at).ok_or_else(|| {
+            let run = runs.get(*at).ok_or_else(|| {
                 let what = format!("the cell of row {} and column {} wants run {at}", spec.row, spec.column);
                 StageError::unusable(what, format!("`metrics` has {} runs, counted from 0", runs.len()))
             })?;
-            pool.keys.push(key.clone());
-            for split in &metrics.splits {
+            pool.keys.push(run.key.to_owned());
+            for remark in run.remarks {
+                if !pool.remarks.contains(&remark) {
+                    pool.remarks.push(remark);
+                }
+            }
+            for split in &run.metrics.splits {
                 pool.splits.push(split);
                 match metric.of(split) {
                     Some(Ok(value)) => pool.values.push(*value),
@@ -241,7 +254,8 @@ impl<'r> Pool<'r> {
 
     /// What a reader of the number must know.
     fn notes(&self, params: &Params, mean: f64, scores: Scores) -> Vec<String> {
-        let mut notes = suspicions(&self.splits);
+        let mut notes: Vec<String> = self.remarks.iter().map(|remark| (*remark).clone()).collect();
+        notes.extend(suspicions(&self.splits));
         if let Some(why) = self.undefined.first() {
             notes.push(format!(
                 "undefined in {}, which do not count: {why}",

@@ -25,8 +25,10 @@ const RETRIES: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// Bytes that a request must have received to count as progress although the connection broke off.
 const GOOD_BIT: u64 = 1 << 20;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may be silent until the next address is tried.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A variable of the environment with another number of seconds, for networks that are slower and for tests.
+const PATIENCE_SET: &str = "PPGNN_FETCH_TIMEOUT";
 
 /// Receives the progress of a download.
 pub trait FetchProgress {
@@ -134,9 +136,9 @@ pub fn fetch(
     cancel: &AtomicBool,
     watch: &dyn FetchProgress,
 ) -> Result<Verified, FetchError> {
-    let mut outcome = Err(FetchError::NoAddress);
+    let (mut outcome, patience) = (Err(FetchError::NoAddress), patience());
     for url in &file.urls {
-        let download = Download { file, url, part: beside(target, ".part"), cancel, watch };
+        let download = Download { file, url, part: beside(target, ".part"), cancel, watch, patience };
         outcome = download.run(target);
         match outcome {
             Ok(_) | Err(FetchError::Interrupted | FetchError::Disk { .. }) => break,
@@ -152,6 +154,7 @@ struct Download<'d> {
     part: PathBuf,
     cancel: &'d AtomicBool,
     watch: &'d dyn FetchProgress,
+    patience: Duration,
 }
 
 /// How one request ended.
@@ -162,6 +165,8 @@ enum Ended {
     StartOver,
     /// A failure that may be temporary.
     BrokeOff(String),
+    /// Nothing came for so long that asking again is a waste of time.
+    Silent(String),
 }
 
 impl Download<'_> {
@@ -213,7 +218,7 @@ impl Download<'_> {
                     wait *= 2;
                 }
                 Ended::StartOver => return Err(self.gave_up("the server cannot continue the file".into())),
-                Ended::BrokeOff(why) => return Err(self.gave_up(why)),
+                Ended::BrokeOff(why) | Ended::Silent(why) => return Err(self.gave_up(why)),
             }
         }
     }
@@ -270,6 +275,7 @@ impl Download<'_> {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if timed_out(&e) => return Ok(self.silent(&format!(" after {at} bytes"))),
                 Err(e) => return Ok(Ended::BrokeOff(format!("the connection broke off after {at} bytes ({e})"))),
             };
             at = at.saturating_add(count as u64);
@@ -320,10 +326,11 @@ impl Download<'_> {
             .http_status_as_error(false)
             .accept_encoding("identity")
             .user_agent(concat!("ppgnn/", env!("CARGO_PKG_VERSION")))
-            .timeout_resolve(Some(CONNECT_TIMEOUT))
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_recv_response(Some(SILENCE_TIMEOUT))
-            .timeout_per_read(Some(SILENCE_TIMEOUT));
+            .timeout_resolve(Some(self.patience))
+            .timeout_connect(Some(self.patience))
+            .timeout_send_request(Some(self.patience))
+            .timeout_recv_response(Some(self.patience))
+            .timeout_per_read(Some(self.patience));
         // No proxy can reach this machine.
         if local { config.proxy(None).build().into() } else { config.build().into() }
     }
@@ -333,9 +340,15 @@ impl Download<'_> {
         let why = error.to_string();
         match error {
             ureq::Error::RequireHttpsOnly(to) => Err(FetchError::Insecure { url: self.url.to_owned(), to }),
-            ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed => Ok(Ended::BrokeOff(why)),
+            ureq::Error::Timeout(_) => Ok(self.silent("")),
+            ureq::Error::Io(e) if timed_out(&e) => Ok(self.silent("")),
+            ureq::Error::Io(_) | ureq::Error::ConnectionFailed => Ok(Ended::BrokeOff(why)),
             _ => Err(FetchError::Connection { url: self.url.to_owned(), why }),
         }
+    }
+
+    fn silent(&self, after: &str) -> Ended {
+        Ended::Silent(format!("the server sent nothing for {} s{after}", self.patience.as_secs_f64()))
     }
 
     fn gave_up(&self, why: String) -> FetchError {
@@ -378,6 +391,19 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     }
+}
+
+/// How long to wait for a server.
+fn patience() -> Duration {
+    let set = std::env::var(PATIENCE_SET).ok().and_then(|seconds| seconds.parse().ok());
+    let set = set.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    set.filter(|wait| !wait.is_zero()).unwrap_or(PATIENCE)
+}
+
+fn timed_out(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+        || matches!(inner, Some(ureq::Error::Timeout(_)))
 }
 
 /// Whether the answer begins where the part ends: `Content-Range: bytes 100-199/200`.

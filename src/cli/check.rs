@@ -1,6 +1,6 @@
 //! `ppgnn check`: validates a pipeline, and warns about problems in its data that would distort results.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::inspect::{self, Warning};
@@ -12,16 +12,19 @@ use super::failure::Failure;
 use super::project::{PipelineArgs, every_node, plan_here};
 use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
-use crate::pipeline::Pipeline;
+use crate::forecast::{Forecast, allowed};
+use crate::pipeline::{AbsentData, Pipeline};
 use crate::plan::{self, Node, NodeId, Plan, PlanContext};
-use crate::run::demand;
+use crate::run::{NodeState, demand};
+use crate::store::Store;
 
 /// Check pipeline files without training anything
 ///
 /// The pipeline and all its profiles are validated. If its data is available locally, graphs and splits are checked as
 /// well, with warnings about what may distort results: copies of test nodes among the training nodes, classes without
 /// training nodes, unlabelled nodes in a part, edges stored in one direction. Warnings do not change the exit
-/// code, but data that a run could not read does (4).
+/// code. What a run could not do does: data that cannot be read (4), and nodes that must fail (5), such as a model that
+/// cannot use its operator, more bins than eigenpairs, or more memory than there is.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -37,7 +40,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let catalogue = args.pipeline.catalogue();
-    let pipeline = args.pipeline.pipeline(&catalogue, registry)?;
+    let mut pipeline = args.pipeline.pipeline(&catalogue, registry)?;
     let plan = build(&pipeline, registry)?;
     // A broken profile should be found now, not when it is first used.
     if args.pipeline.profile.is_none() {
@@ -46,41 +49,85 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             build(&with.pipeline(&catalogue, registry)?, registry)?;
         }
     }
-    let Findings { absent, warnings: found, failed } =
-        if args.no_data { Findings::default() } else { look(args, &pipeline, &catalogue, registry)? };
-    let code = if failed { exit::DATA } else { exit::DONE };
+    // Data that is missing is no reason to leave the rest unchecked.
+    pipeline.absent = AbsentData::Skip;
+    let Findings { absent, warnings: found, notes, code } =
+        if args.no_data { by_parameters(args, &plan)? } else { look(args, &pipeline, &plan, &catalogue, registry)? };
     let (points, nodes, tables) = (pipeline.sweep.points.len(), plan.nodes.len(), pipeline.tables.len());
     if args.json {
         let warnings: Vec<_> =
             found.iter().map(|(node, w)| json!({"node": node, "code": w.code, "message": w.message})).collect();
         print_json(&json!({
             "version": 1, "pipeline": plan.pipeline, "valid": true, "points": points, "nodes": nodes, "tables": tables,
-            "absent-data": absent, "warnings": warnings, "exit-code": code,
+            "absent-data": absent, "notes": notes, "warnings": warnings, "exit-code": code,
         }))?;
     } else {
         let file = args.pipeline.file.display();
         print(&format!("{file}: valid; points: {points}, nodes: {nodes}, tables: {tables}\n"))?;
-        for (node, warning) in &found {
-            note(&format!("warning: {node}: {} [{}]", warning.message, warning.code));
+        notes.iter().for_each(|text| note(&format!("note: {text}")));
+        for (nodes, warning) in by_warning(&found) {
+            note(&format!("warning: {nodes}: {} [{}]", warning.message, warning.code));
         }
     }
     Ok(code)
 }
 
-/// Problems found in the data.
+/// Warnings, each once, with the nodes that they are about.
+fn by_warning(found: &[(String, Warning)]) -> Vec<(String, &Warning)> {
+    let mut grouped: Vec<(&str, &Warning, usize)> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for (node, warning) in found {
+        let place = *places.entry((warning.code, &warning.message)).or_insert(grouped.len());
+        match grouped.get_mut(place) {
+            Some((.., more)) => *more += 1,
+            None => grouped.push((node, warning, 0)),
+        }
+    }
+    let nodes = |node: &str, more: usize| match more {
+        0 => node.to_owned(),
+        more => format!("{node} and {more} more"),
+    };
+    grouped.into_iter().map(|(node, warning, more)| (nodes(node, more), warning)).collect()
+}
+
+/// What was found in the data, and what a run could not do.
 #[derive(Default)]
 struct Findings {
     absent: serde_json::Value,
     warnings: Vec<(String, Warning)>,
-    /// Whether a run would fail.
-    failed: bool,
+    notes: Vec<String>,
+    /// The exit code of a run that fails for the first reason found.
+    code: u8,
 }
 
 impl Findings {
-    fn fails(&mut self, node: impl ToString, why: &str) {
-        let message = format!("a run will fail: {why}");
-        self.failed = true;
-        self.warnings.push((node.to_string(), Warning { code: "will-fail", message }));
+    fn fails(&mut self, node: impl ToString, why: &str, hint: Option<&str>, code: u8) {
+        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        let warning = Warning { code: "will-fail", message: format!("a run will fail: {why}{hint}") };
+        self.code = if self.code == exit::DONE { code } else { self.code };
+        self.warnings.push((node.to_string(), warning));
+    }
+
+    /// Looks ahead: nodes that must fail, and parameters that count only in part.
+    fn foresee(&mut self, plan: &Plan, store: &Store) {
+        let states = demand(plan, store, &plan.leaves(), &[]);
+        let misses: Vec<bool> = states.iter().map(|state| *state == NodeState::Miss).collect();
+        let forecast = Forecast::new(plan, store, &misses, 1, allowed());
+        let known: BTreeSet<String> =
+            self.warnings.iter().filter(|(_, w)| w.code == "will-fail").map(|(n, _)| n.clone()).collect();
+        for (id, fault) in forecast.faults() {
+            let name = plan.node(id).name.to_string();
+            if !known.contains(&name) {
+                self.fails(
+                    name,
+                    &fault.what,
+                    fault.hint.as_deref(),
+                    if fault.data { exit::DATA } else { exit::FAILED },
+                );
+            }
+        }
+        let notes = forecast.iter().flat_map(|(id, e)| e.notes.iter().map(move |note| (id, note)));
+        self.notes.extend(notes.map(|(id, note)| format!("{}: {note}", plan.node(id).name)));
     }
 }
 
@@ -95,14 +142,27 @@ fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
     Ok(plan::build(pipeline, &around)?)
 }
 
-/// Checks every graph and its splits whose data is available.
-fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Registry) -> Result<Findings, Failure> {
+/// What the parameters alone tell, where data is not to be read or not there.
+fn by_parameters(args: &Args, plan: &Plan) -> Result<Findings, Failure> {
+    let mut found = Findings::default();
+    found.foresee(plan, &args.pipeline.store.look()?);
+    Ok(found)
+}
+
+/// Checks every graph and its splits whose data is available. `bare` is the plan without digests of data.
+fn look(
+    args: &Args,
+    pipeline: &Pipeline,
+    bare: &Plan,
+    catalogue: &Catalogue,
+    registry: &Registry,
+) -> Result<Findings, Failure> {
     let plan = match plan_here(pipeline, registry, args.pipeline.device_request(&pipeline.device), &every_node) {
         Ok(plan) => plan,
-        Err(error) if error.is_data() => {
+        Err(error) if error.is_absence() => {
             error.problems.iter().for_each(|problem| note(&format!("note: {}", problem.message)));
             let absent = error.problems.iter().map(|p| json!({"why": p.message, "remedy": p.help})).collect();
-            return Ok(Findings { absent, ..Findings::default() });
+            return Ok(Findings { absent, ..by_parameters(args, bare)? });
         }
         Err(error) => return Err(error.into()),
     };
@@ -112,13 +172,13 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
     let store = args.pipeline.store.look()?;
     let mut found = Findings { absent: overview::absent_json(&plan), ..Findings::default() };
     for (node, error) in readiness::prechecks(&plan) {
-        found.fails(&node.name, &error.to_string());
+        found.fails(&node.name, &error.to_string(), error.hint(), exit::DATA);
     }
     let all = plan.leaves();
     if let Err(failure) =
         readiness::verify_data(&plan, &demand(&plan, &store, &all, &[]), catalogue, &args.pipeline.data)
     {
-        found.fails("files", &failure.message());
+        found.fails("files", &failure.message(), failure.hint(), exit::DATA);
     }
     let artifacts = Artifacts::new(&plan, store)?;
     for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
@@ -132,9 +192,10 @@ fn look(args: &Args, pipeline: &Pipeline, catalogue: &Catalogue, registry: &Regi
             Ok(warnings) => found.warnings.extend(warnings),
             // The temporary store failed, which says nothing about the pipeline.
             Err(failure) if failure.code() == exit::STORE => return Err(failure),
-            Err(failure) => found.fails(&node.name, &failure.message()),
+            Err(failure) => found.fails(&node.name, &failure.message(), failure.hint(), failure.code()),
         }
     }
+    found.foresee(&plan, artifacts.store());
     Ok(found)
 }
 

@@ -47,6 +47,11 @@ impl Failure {
         first.strip_prefix("error: ").unwrap_or(first).to_owned()
     }
 
+    /// Returns what to do about it, if anything is known.
+    pub fn hint(&self) -> Option<&str> {
+        self.text.lines().find_map(|line| line.strip_prefix("hint: "))
+    }
+
     /// Returns the exit code.
     pub fn code(&self) -> u8 {
         self.code

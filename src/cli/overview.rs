@@ -220,7 +220,7 @@ impl Shown<'_> {
     /// What people should know, and what must fail, each with the nodes that it is about.
     fn push_notes(&self, out: &mut String) {
         let notes = self.forecast.iter().flat_map(|(id, e)| e.notes.iter().map(move |note| (id, note.clone(), None)));
-        let faults = self.forecast.iter().filter_map(|(id, e)| Some((id, e.fault.as_ref()?)));
+        let faults = self.forecast.faults().into_iter();
         let faults = faults.map(|(id, fault)| (id, fault.what.clone(), fault.hint.clone()));
         for (word, all) in [("note", notes.collect::<Vec<_>>()), ("will fail", faults.collect())] {
             for (id, what, hint) in all.iter().take(MOST_LISTED) {

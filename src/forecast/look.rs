@@ -61,6 +61,17 @@ impl<'p> Forecast<'p> {
         self.plan.iter().filter_map(|(id, _)| Some((id, self.expected(id)?)))
     }
 
+    /// Lists the nodes that must fail, without those that wait for one that does.
+    pub fn faults(&self) -> Vec<(NodeId, &Fault)> {
+        let (mut lost, mut found) = (vec![false; self.plan.nodes.len()], Vec::new());
+        for (id, expected) in self.iter() {
+            let waits = self.plan.node(id).inputs.iter().any(|edge| lost[edge.node.0]);
+            lost[id.0] = waits || expected.fault.is_some();
+            found.extend(expected.fault.as_ref().filter(|_| !waits).map(|fault| (id, fault)));
+        }
+        found
+    }
+
     /// Looks at a node that was thought to be in the store, and has to be computed.
     pub fn add(&mut self, id: NodeId) {
         if self.expected(id).is_none() {

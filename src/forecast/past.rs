@@ -105,7 +105,7 @@ impl Record {
 }
 
 /// Seconds that the start of any node takes.
-const START: f64 = 2e-3;
+const START: f64 = 1e-3;
 /// Seconds of a node whose stage says nothing about itself.
 const UNSAID: f64 = 1.0;
 

@@ -15,6 +15,8 @@ pub enum ProblemKind {
     Invalid,
     /// A file that the pipeline names is missing or unreadable.
     Data,
+    /// The files of a known data set are not here yet.
+    Absent,
 }
 
 /// One problem at one place.
@@ -47,6 +49,11 @@ impl Problems {
     /// Adds a problem with a file that the pipeline names.
     pub fn add_data(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
         self.push(Problem { kind: ProblemKind::Data, span: span.clone(), message: message.into(), help });
+    }
+
+    /// Adds a known data set whose files are not here yet.
+    pub fn add_absent(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
+        self.push(Problem { kind: ProblemKind::Absent, span: span.clone(), message: message.into(), help });
     }
 
     /// Takes over the problems of a document that was read on its own, with its texts.
@@ -101,7 +108,12 @@ pub struct PipelineError {
 impl PipelineError {
     /// Returns whether every problem is about missing data.
     pub fn is_data(&self) -> bool {
-        self.problems.iter().all(|p| p.kind == ProblemKind::Data)
+        self.problems.iter().all(|p| p.kind != ProblemKind::Invalid)
+    }
+
+    /// Returns whether nothing is missing but files of known data sets.
+    pub fn is_absence(&self) -> bool {
+        self.problems.iter().all(|p| p.kind == ProblemKind::Absent)
     }
 
     /// Returns every problem with name, line and column of its place, in time linear in the texts.

@@ -76,7 +76,7 @@ pub fn build_for(
     let Builder { mut problems, nodes, outputs, absent, known_data, unset, .. } = builder;
     if pipeline.absent == AbsentData::Fail || nothing_left {
         for (absence, span) in &absent {
-            problems.add_data(span, absence.what(), Some(absence.remedy()));
+            problems.add_absent(span, absence.what(), Some(absence.remedy()));
         }
     }
     problems.finish(&pipeline.sources)?;

@@ -48,10 +48,8 @@ pub fn simulate(
         Schedule::new(plan, targets, force, resources.cores, &resources.gpus).with_memory(room(resources.memory));
     for (id, expected) in forecast.iter() {
         schedule.needs(id, &expected.need);
-        if expected.fault.is_some() {
-            schedule.doom(id);
-        }
     }
+    forecast.faults().into_iter().for_each(|(id, _)| schedule.doom(id));
     let found = |id: NodeId| states.get(id.0) == Some(&NodeState::Hit);
     play(schedule, Vec::new(), found, |id| forecast.expected(id))
 }

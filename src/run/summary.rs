@@ -20,6 +20,8 @@ pub struct RunReport {
     pub failed: usize,
     /// Needed nodes that were not started or not finished.
     pub skipped: usize,
+    /// Those of them that were being computed when the run was stopped.
+    pub stopped: usize,
     /// Nodes that are not in the store and that nothing needed.
     pub absent: usize,
     /// Artifacts that were found damaged.

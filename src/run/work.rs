@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ppgnn_stages::contract::{
     ArtifactError, EARLIER_SECONDS, InputDir, Job, Progress, ProgressSink, StageError, checkpoint,
@@ -17,6 +17,7 @@ use crate::forecast::cost;
 use crate::plan::{Contents, FileDigests, Node, NodeId, Plan};
 use crate::store::{ArtifactRef, Claim, Opened, Pending, Provenance, Store, StoreError, hint_for, stops_everything};
 
+use super::clock::Clock;
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::Place;
 
@@ -25,6 +26,7 @@ pub(super) struct Work<'a> {
     pub(super) plan: &'a Plan,
     pub(super) store: &'a Store,
     pub(super) sink: &'a dyn EventSink,
+    pub(super) clock: &'a Clock,
     /// Set when running stages should give up.
     pub(super) stop: AtomicBool,
     /// Damaged artifacts found so far.
@@ -81,11 +83,11 @@ impl Work<'_> {
         let (name, key) = label(node);
         let Place { threads, device, .. } = place;
         self.sink.event(&Event::NodeStarted { node: name, key, threads, device });
-        let begun = Instant::now();
+        let begun = self.clock.now();
         let Said { measured, remarks } = self.run_stage(node, &inputs, place, &pending)?;
         // What earlier attempts have left did not have to be computed again, but it was computed.
         let earlier = measured.get(EARLIER_SECONDS).copied().unwrap_or(0.0);
-        let seconds = begun.elapsed().as_secs_f64() + earlier;
+        let seconds = (self.clock.now() - begun).as_secs_f64() + earlier;
         if let Some(failure) = changed_file(node) {
             return Err(Outcome::Failed(failure));
         }

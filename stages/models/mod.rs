@@ -56,7 +56,7 @@ pub use sgcn::Sgcn;
 pub use streams::{BatchStreams, Streams};
 pub use tdgnn::Tdgnn;
 pub use weights::{Named, Param, State, WeightName, Weights};
-pub use work::{GraphSizes, ModelWork, TERMS};
+pub use work::{CALLS, GraphSizes, ModelWork, TERMS};
 
 /// Every built-in model, in the order that `ppgnn list` shows them.
 pub static MODELS: &[ModelDef] = &[

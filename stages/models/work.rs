@@ -2,7 +2,7 @@
 //!
 //! A model lists its operations in the order of its formula; each adds what it computes and what it keeps for the way back. All
 //! amounts are of one lane and one epoch: the training pass with its way back, and the evaluation that rides along. `train`
-//! multiplies by lanes and epochs, and knows the seconds of a unit ([`TERMS`]).
+//! multiplies by lanes and epochs, and knows the seconds of a unit ([`TERMS`]). Lanes of a batch share the calls of operations.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub const TERMS: &[Term] = &[
     Term::shared(PAIRS, 4.0e-11),
     Term::shared(UNITS, 1.0e-9),
     Term::shared(WEIGHTS, 1.0e-9),
-    Term::shared(CALLS, 1.0e-5),
+    Term::alone(CALLS, 3.0e-5),
 ];
 
 /// Stored features × columns.
@@ -34,8 +34,8 @@ const PAIRS: &str = "pairs";
 const UNITS: &str = "units";
 /// Values that the optimiser updates.
 const WEIGHTS: &str = "weights";
-/// Operations, each of which costs something however small it is.
-const CALLS: &str = "calls";
+/// Operations, each of which costs something however small it is and however many lanes it has.
+pub const CALLS: &str = "operations";
 
 /// The graph that a model is trained on, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +113,8 @@ fn separated(sizes: &Sizes, nodes: Size) -> Vec<(usize, Size)> {
 pub struct ModelWork {
     graph: GraphSizes,
     amounts: BTreeMap<&'static str, Size>,
+    /// Operations of a pass, and of the way back.
+    pub calls: f64,
     /// Trained values.
     pub weights: Size,
     /// Values that are held at a time for one pass and the way back.
@@ -130,6 +132,7 @@ impl ModelWork {
         let new = Self {
             graph: graph.clone(),
             amounts: BTreeMap::new(),
+            calls: 0.0,
             weights: Size::ZERO,
             held: logits * 4,
             widest: logits,
@@ -139,10 +142,9 @@ impl ModelWork {
     }
 
     fn plus(mut self, term: &'static str, amount: Size, calls: f64) -> Self {
-        for (term, amount) in [(term, amount), (CALLS, Size::from(calls))] {
-            let sum = self.amounts.get(term).map_or(amount, |before| *before + amount);
-            self.amounts.insert(term, sum);
-        }
+        let sum = self.amounts.get(term).map_or(amount, |before| *before + amount);
+        self.amounts.insert(term, sum);
+        self.calls += calls;
         self
     }
 
@@ -242,7 +244,7 @@ impl ModelWork {
         self.plus(WEIGHTS, values, 1.0)
     }
 
-    /// Returns the amounts by term.
+    /// Returns the amounts by term, without [`CALLS`].
     pub fn amounts(&self) -> impl Iterator<Item = (&'static str, Size)> {
         self.amounts.iter().map(|(term, amount)| (*term, *amount))
     }
@@ -297,7 +299,7 @@ pub(crate) mod tests {
         assert_eq!(amount(&work, PRODUCT), 100.0 * 16.0 * 3.0 * 4.0);
         assert_eq!(amount(&work, HOPS), 500.0 * 4.0 * 3.0 * 3.0);
         assert_eq!(amount(&work, PAIRS), 15.0 * 100.0 * 3.0 * 6.0);
-        assert_eq!(work.weights.known(), Some(20 * 16 + 16 * 3));
+        assert_eq!((work.weights.known(), work.calls), (Some(20 * 16 + 16 * 3), 4.0 + 7.0 + 3.0 + 5.0 + 3.0 + 12.0));
         assert_eq!(work.widest.known(), Some(100 * 16));
         assert!(work.amounts().all(|(name, _)| TERMS.iter().any(|term| term.name == name)));
     }

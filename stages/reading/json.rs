@@ -46,7 +46,7 @@ fn problem(path: &Path, error: &serde_json::Error) -> StageError {
     let place = format!("{}, line {}, column {}", path.display(), error.line(), error.column());
     match error.classify() {
         Category::Io => StageError::data(place, format!("cannot be read: {text}")),
-        Category::Eof => StageError::data(place, format!("is cut off: {text}")).with_hint("download it again"),
+        Category::Eof => StageError::data(place, format!("is cut off: {text}")).with_hint("write or download it again"),
         Category::Syntax => StageError::data(place, format!("is not JSON: {text}")),
         Category::Data => StageError::data(place, text),
     }

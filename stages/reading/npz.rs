@@ -253,7 +253,7 @@ pub fn damaged_zip(path: &Path, expected: &str, error: &zip::result::ZipError) -
     let damaged = || {
         let about = |what| StageError::data(path.display(), format!("{what}: {error}"));
         if zip {
-            about("is damaged or cut off").with_hint("download it again")
+            about("is damaged or cut off").with_hint("write or download it again")
         } else {
             about(&format!("is not {expected}"))
         }

@@ -49,7 +49,7 @@ pub fn foreign(path: &Path, expected: &str) -> Option<StageError> {
         return Some(about(format!("cannot be read: {e}")));
     }
     let (what, hint) = if start.is_empty() {
-        ("is empty", "download it again")
+        ("is empty", "write or download it again")
     } else if [&b"<!doctype"[..], b"<html", b"<head", b"<?xml"].iter().any(|tag| text.starts_with(tag)) {
         ("is a web page", "download the file itself, not the page that shows it")
     } else if text.starts_with(b"version https://git-lfs") {

@@ -87,7 +87,8 @@ impl<'p, R: BufRead> Lines<'p, R> {
         let error = self.error_at(self.number, what);
         // A whole file ends with the end of a line.
         let whole = self.line.ends_with(b"\n");
-        if whole { error } else { error.with_hint("it is the last line: the file may be cut off, download it again") }
+        let hint = "it is the last line: the file may be cut off; write or download it again";
+        if whole { error } else { error.with_hint(hint) }
     }
 
     /// An error about an earlier line.

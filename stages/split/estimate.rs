@@ -1,6 +1,6 @@
 //! What `split` takes and makes, before it runs: also which classes will have no node in a part.
 
-use super::{Method, Params, Unlabelled, drawn, leave_out, no_masks};
+use super::{Method, Params, Unlabelled, drawn, labelled, leave_out, no_masks, rounded_away};
 use crate::contract::{Estimate, Known, Memory, Size, Sizes, StageError, Work};
 use crate::kinds::{Graph, Part, size};
 
@@ -26,9 +26,16 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
             .and("edges", graph.or_guess(size::EDGES, 1e5))
             .and("values", graph.or_guess(size::STORED, 1e5))
             .shared_by(1),
-        memory: Memory::default().and(size::graph_bytes(&graph)).and_for(nodes * count * 3, "lower `count`"),
-        notes: Vec::new(),
+        memory: Memory::default()
+            .and_for(size::graph_bytes(&graph), "use a smaller graph")
+            .and_for(nodes * count * 3, "lower `count`"),
+        notes: rounded_away(params, named(class_sizes(known))).into_iter().collect(),
     }
+}
+
+/// Sizes of classes with what the classes are called.
+fn named(sizes: Option<Vec<usize>>) -> impl Iterator<Item = (String, usize)> {
+    sizes.into_iter().flatten().enumerate().map(|(class, members)| (class.to_string(), members))
 }
 
 pub(super) fn fits(params: &Params, known: &Known) -> Result<(), StageError> {
@@ -48,15 +55,7 @@ fn class_sizes(known: &Known) -> Option<Vec<usize>> {
     if let Some(sizes) = input.sizes.list(size::CLASS_SIZES) {
         return Some(sizes.to_vec());
     }
-    let graph = Graph::load_labels(input.dir?).ok()?;
-    let mut sizes = vec![0; graph.classes];
-    let mut unlabelled = graph.unlabelled.iter().peekable();
-    for (node, label) in (0u32..).zip(&graph.labels) {
-        if unlabelled.next_if(|u| **u == node).is_none() {
-            sizes[*label as usize] += 1;
-        }
-    }
-    Some(sizes)
+    Graph::load_labels(input.dir?).ok().map(|graph| labelled(&graph))
 }
 
 /// Which classes have no node in which part of which split, and where training nodes have the fewest classes.

@@ -8,7 +8,7 @@ use crate::contract::{InputDir, StageDef};
 use crate::kinds::{PartScore, Rank};
 
 /// A run whose splits have these test and validation accuracies; losses are one minus those.
-fn run(key: &str, splits: &[(f64, f64)]) -> Run {
+fn run<'k>(key: &'k str, splits: &[(f64, f64)]) -> Run<'k> {
     let part = |accuracy: f64| PartScore {
         scores: vec![("accuracy".into(), Ok(accuracy)), ("loss".into(), Ok(1.0 - accuracy))],
         nodes: 4,
@@ -20,7 +20,7 @@ fn run(key: &str, splits: &[(f64, f64)]) -> Run {
         test: part(test),
         confusion: vec![],
     };
-    (key.to_owned(), Metrics { splits: splits.iter().map(scores).collect() })
+    Run { key, metrics: Metrics { splits: splits.iter().map(scores).collect() }, remarks: &[] }
 }
 
 fn table(params: &Params, runs: &[Run]) -> Result<Table, StageError> {
@@ -59,12 +59,12 @@ fn the_splits_of_all_runs_of_a_cell_are_pooled() {
 fn a_split_without_a_defined_score_does_not_count_and_is_noted() {
     let undefined = || PartScore { scores: vec![("accuracy".into(), Err("there are no nodes".into()))], nodes: 0 };
     let mut half = run("a", &[(0.5, 0.0), (0.7, 0.0)]);
-    half.1.splits[0].test = undefined();
+    half.metrics.splits[0].test = undefined();
     let params = params(vec![spec(0, 0, &[&[0]])]);
     let cell = table(&params, std::slice::from_ref(&half)).unwrap().cells.remove(0);
     assert_eq!(cell.values, [0.7]);
     assert_eq!(cell.notes, ["undefined in 1 of 2 splits, which do not count: there are no nodes"]);
-    half.1.splits[1].test = undefined();
+    half.metrics.splits[1].test = undefined();
     let table = table(&params, &[half]).unwrap();
     assert_eq!(table.cells, []);
     assert_eq!(table.absent[0].why, "test-accuracy is undefined: there are no nodes");
@@ -74,14 +74,16 @@ fn a_split_without_a_defined_score_does_not_count_and_is_noted() {
 fn a_model_that_has_learned_nothing_is_noted() {
     let mut runs = [run("a", &[(0.8, 0.0), (0.8, 0.0), (0.85, 0.0)])];
     // Two splits answer class 0 always; the third does not. 8 of 10 nodes are of class 0.
-    for (split, confusion) in runs[0].1.splits.iter_mut().zip([[[8, 0], [2, 0]], [[8, 0], [2, 0]], [[7, 1], [1, 1]]]) {
+    for (split, confusion) in
+        runs[0].metrics.splits.iter_mut().zip([[[8, 0], [2, 0]], [[8, 0], [2, 0]], [[7, 1], [1, 1]]])
+    {
         split.confusion = confusion.map(|row| row.to_vec()).to_vec();
     }
-    runs[0].1.splits[1].best_epoch = 0;
+    runs[0].metrics.splits[1].best_epoch = 0;
     let params = params(vec![spec(0, 0, &[&[0]])]);
     let notes = table(&params, &runs).unwrap().cells.remove(0).notes;
     assert_eq!(notes, ["predicts one class only in 2 of 3 splits", "keeps the first epoch in 1 of 3 splits"]);
-    runs[0].1.splits.truncate(2);
+    runs[0].metrics.splits.truncate(2);
     let table = table(&params, &runs).unwrap();
     assert_eq!(table.cells[0].notes[0], "predicts one class only in all 2 splits");
     assert_eq!(table.cells[0].notes[2], "not above 80.00, the share of the largest class among the test nodes");
@@ -130,6 +132,19 @@ fn cells_that_cannot_be_are_all_reported() {
 }
 
 #[test]
+fn what_was_remarked_on_runs_is_a_note_once() {
+    let said = ["evd: `k: 9` counts as 2".to_owned(), "split: class 3 has no training node".to_owned()];
+    let runs = [
+        Run { remarks: &said[..1], ..run("a", &[(0.5, 0.0)]) },
+        Run { remarks: &said, ..run("b", &[(0.5, 0.0)]) },
+        run("c", &[(0.5, 0.0)]),
+    ];
+    let table = table(&params(vec![spec(0, 0, &[&[0, 1]]), spec(1, 0, &[&[2]])]), &runs).unwrap();
+    assert_eq!(table.cells[0].notes[..2], said);
+    assert!(!table.cells[1].notes.iter().any(|note| note.contains("evd")), "{:?}", table.cells[1].notes);
+}
+
+#[test]
 fn a_run_that_is_not_wired_is_named() {
     let error = table(&params(vec![spec(0, 0, &[&[3]])]), &[run("a", &[(0.1, 0.1)])]).unwrap_err();
     assert_eq!(error.to_string(), "the cell of row 0 and column 0 wants run 3");
@@ -140,8 +155,8 @@ fn the_stage_takes_its_parameters_as_the_planner_writes_them() {
     let folder = tempfile::tempdir().unwrap();
     let inputs: Vec<_> = [run("a", &[(0.25, 0.0)]), run("b", &[(0.5, 0.0)])]
         .into_iter()
-        .map(|(key, metrics)| {
-            let dir = folder.path().join(&key);
+        .map(|Run { key, metrics, .. }| {
+            let (key, dir) = (key.to_owned(), folder.path().join(key));
             std::fs::create_dir(&dir).unwrap();
             metrics.save(&dir).unwrap();
             InputDir { slot: "metrics", key, dir, remarks: Vec::new() }
@@ -182,6 +197,22 @@ fn published_values_find_their_cells() {
     let table = super::table(&params, &[run("a", &[(0.5, 0.5)])], &published, &[]).unwrap();
     assert_eq!(table.cells[0].reference.as_ref().unwrap().note, "OOM");
     assert_eq!(table.absent[0].reference.as_ref().unwrap().mean, Some(0.815));
+}
+
+#[test]
+fn a_row_may_have_another_name_in_the_file_and_several_may_share_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("paper.csv");
+    std::fs::write(&path, "row,column,mean,std,note\nGCN,cora,81.5,,\ngcn,texas,1,,\n").unwrap();
+    let called = |label: &str| (label.to_owned(), "GCN".to_owned());
+    let rows = [called("gcn"), called("mlp")].into();
+    let params = Params { reference: Some(TextPath(path)), reference_rows: rows, ..params(vec![]) };
+    let published = references(&params, &[]).unwrap();
+    assert_eq!(published.keys().collect::<Vec<_>>(), [&(0, 1), &(1, 1)], "not by its own label any more");
+    let odd = Params { reference_rows: [called("gnc")].into(), ..params };
+    let problem = &crate::contract::params::Params::check(&odd).unwrap_err()[0];
+    assert_eq!(problem.message, "the table has no row `gnc`");
+    assert!(problem.help.as_ref().unwrap().contains("`gcn`"));
 }
 
 #[test]
@@ -235,10 +266,11 @@ fn a_configuration_that_failed_is_not_picked_and_the_cell_says_so() {
     assert_eq!(cell.notes, ["1 of 3 configurations left out: train/a failed: NaN"]);
     assert_eq!(cell.picked.unwrap().left_out[0].why, "train/a failed: NaN");
     // The first configuration has the best validation, of half of its runs.
-    let cell = without(&[&[0, 1], &[2, 3]], &[lost(1, "x")], &[runs[0].clone(), runs[2].clone(), runs[3].clone()]);
+    let again = |at: usize| Run { metrics: runs[at].metrics.clone(), ..runs[at] };
+    let cell = without(&[&[0, 1], &[2, 3]], &[lost(1, "x")], &[again(0), again(2), again(3)]);
     assert_eq!(cell.cells[0].runs, ["c", "d"]);
     // Where every configuration lacks some, the best of what there is.
-    let cell = without(&[&[0, 1], &[2, 3]], &[lost(1, "x"), lost(3, "y")], &[runs[0].clone(), runs[2].clone()]);
+    let cell = without(&[&[0, 1], &[2, 3]], &[lost(1, "x"), lost(3, "y")], &[again(0), again(2)]);
     assert_eq!(
         (&cell.cells[0].runs[..], &cell.cells[0].notes[..]),
         (&["a".to_owned()][..], &["1 of 2 runs missing: x".to_owned()][..])
@@ -280,11 +312,11 @@ fn a_caption_says_what_the_values_of_a_cell_are() {
 fn a_configuration_without_a_defined_metric_is_left_out() {
     let mut runs = [run("a", &[(0.5, 0.9)]), run("b", &[(0.6, 0.3)])];
     let undefined = PartScore { scores: vec![("accuracy".into(), Err("no node".into()))], nodes: 0 };
-    runs[0].1.splits[0].val = undefined.clone();
+    runs[0].metrics.splits[0].val = undefined.clone();
     let params = Params { pick: Some("val-accuracy".parse().unwrap()), ..params(vec![spec(0, 0, &[&[0], &[1]])]) };
     let cell = table(&params, &runs).unwrap().cells.remove(0);
     assert_eq!((cell.mean, cell.notes.len()), (0.6, 1));
-    runs[1].1.splits[0].val = undefined;
+    runs[1].metrics.splits[0].val = undefined;
     let table = table(&params, &runs).unwrap();
     assert!(
         table.absent[0].why.starts_with("nothing can be picked: 2 of 2 configurations left out"),

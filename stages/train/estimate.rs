@@ -56,17 +56,19 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
     for (term, amount) in model.amounts() {
         work = work.and(term, amount * splits * epochs.epochs);
     }
-
     let room = if known.backend == Backend::Cpu { ACTIVATIONS } else { ACTIVATIONS_ON_GPU };
     #[expect(clippy::cast_precision_loss, reason = "a number of bytes that is small")]
     let lanes = (Size::from(room as f64) / (model.widest * 4)).map(f64::floor).max(1).at_most(model.widest.sure);
+    let batches = Size { value: (splits / lanes).value.ceil(), sure: splits.sure.min(model.widest.sure) };
+    let work = work.and(models::CALLS, batches * epochs.epochs * model.calls);
     // Weights, their gradient, two moments, and the kept values, some of them twice for a moment.
     let lane = model.weights * (4 * 7) + model.held * 4;
     let kept = (logits * 2 + model.weights) * splits * 4;
     let hidden = if params.keep_hidden { model.widest * splits * 8 } else { Size::ZERO };
     let history = Size::exact(params.epochs).min(epochs.epochs * 2) * splits * HISTORY;
     let memory = Memory::default()
-        .and(graph.stored * 28 + graph.entries * 40 + graph.second_entries * 40 + graph.nodes * 64)
+        .and_for(graph.stored * 28 + graph.nodes * 64, "use fewer features (`pca` of `featurize`)")
+        .and_for(graph.entries * 40 + graph.second_entries * 40, "use a graph with fewer edges")
         .and_for((graph.pairs[0] + graph.pairs[1]) * graph.nodes * 8, "lower `k` of `evd`")
         .and_for(kept + hidden, "train on fewer splits at a time (`count` of `split`)")
         .and_for(history, "lower `epochs`");

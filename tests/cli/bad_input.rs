@@ -19,6 +19,30 @@ fn a_store_that_cannot_be_written_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn a_store_that_cannot_be_written_serves_what_it_has() {
+    let project = Project::tiny();
+    let first = project.run(&["run", "tiny.yaml"]).exit(0);
+    // A mount that is gone with the process; where the system allows none, the engine's test of the same has to do.
+    let script = |args: &str| {
+        format!(
+            "mount --bind artifacts artifacts 2>/dev/null && mount -o remount,ro,bind artifacts 2>/dev/null || exit 99; \
+             exec {} {args}",
+            env!("CARGO_BIN_EXE_ppgnn")
+        )
+    };
+    let run = |args: &str| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script(args)]).current_dir(project.path(".")).env("NO_COLOR", "1");
+        command.output().ok().filter(|o| !matches!(o.status.code(), Some(1 | 99))).map(|_| finish(&mut command))
+    };
+    let Some(again) = run("run tiny.yaml") else { return eprintln!("skipped: nothing can be mounted here") };
+    let again = again.exit(0).says("19 cached, 0 ran");
+    assert_eq!(again.stdout, first.stdout);
+    let more = run("run tiny.yaml --set train.seed=9").unwrap().exit(7);
+    more.says("Read-only file system").says("choose another folder for the store");
+}
+
+#[test]
 fn a_full_disk_fails_clearly_and_leaves_nothing_half_written() {
     // A limit on file size stands in for a full disk: writes of larger files fail in the same way.
     let project = Project::tiny();

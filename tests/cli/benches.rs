@@ -1,8 +1,11 @@
-//! The judgement of the benchmarks: which repeats are to be trusted.
+//! The judgement of the benchmarks: which repeats are to be trusted, and how good predictions are.
 
+#[path = "../../benches/price/compare.rs"]
+mod compare;
 #[path = "../../benches/support/repeats.rs"]
 mod repeats;
 
+use compare::{Accuracy, Pair, by_name};
 use repeats::{Estimate, TRUSTED};
 
 #[test]
@@ -44,4 +47,18 @@ fn a_ratio_is_trusted_only_if_both_sides_are_known_well() {
     assert_eq!(theirs.over(ours).shown(1), "15.0 ±7%");
     assert_eq!(theirs.over(Estimate { spread: 0.14, ..ours }).shown(1), "?");
     assert_eq!(ours.times(1e3).shown(0), "2000 ±2%");
+}
+
+#[test]
+fn predictions_are_judged_by_their_median_and_by_a_factor_of_two() {
+    let pair = |said: f64, took: f64| Pair { said, took };
+    // Errors of 0, 25, 50 and 100 %; twice and half as long are a factor of 2, three times as long is not.
+    let accuracy = Accuracy::of(&[pair(1.0, 1.0), pair(1.25, 1.0), pair(1.0, 2.0), pair(2.0, 1.0)]).unwrap();
+    assert!((accuracy.median_error - 0.375).abs() < 1e-12 && accuracy.within_two == 1.0, "{accuracy:?}");
+    assert_eq!((accuracy.count, accuracy.nine_tenths, accuracy.total), (4, 2.0, pair(5.25, 5.0)));
+    let worse = Accuracy::of(&[pair(3.0, 1.0), pair(1.0, 1.0)]).unwrap();
+    assert_eq!((worse.within_two, worse.nine_tenths, worse.median_error), (0.5, 3.0, 1.0));
+    assert_eq!(Accuracy::of(&[pair(1.0, 0.0)]), None);
+    let named = [("a".to_owned(), pair(1.0, 1.0)), ("b".to_owned(), pair(1.0, 2.0)), ("a".to_owned(), pair(3.0, 1.0))];
+    assert_eq!(by_name(&named)["a"], [pair(1.0, 1.0), pair(3.0, 1.0)]);
 }

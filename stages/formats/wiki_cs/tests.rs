@@ -101,7 +101,7 @@ fn foreign_and_broken_files_are_recognised() {
     assert!(message("version https://git-lfs.github.com/spec/v1\n").starts_with(": is a Git LFS pointer"));
     let cut = read(&TEXT[..100]).unwrap_err();
     assert_eq!(message(&TEXT[..100]), ", line 2: is cut off: EOF while parsing a value");
-    assert_eq!(cut.hint(), Some("download it again"));
+    assert_eq!(cut.hint(), Some("write or download it again"));
     assert!(message(&"[".repeat(100_000)).contains("expected an object"));
     assert!(message(&format!("{{\"extra\": {}", "[".repeat(100_000))).contains("is cut off"));
 }
