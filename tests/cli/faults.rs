@@ -193,7 +193,7 @@ fn starved(command: &Command, megabytes: u64) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -v $0 && exec \"$@\""]).arg((megabytes * 1024).to_string());
     shell.arg(command.get_program()).args(command.get_args()).current_dir(command.get_current_dir().unwrap());
-    command.get_envs().for_each(|(name, value)| drop(value.map(|value| shell.env(name, value))));
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     shell.stdin(Stdio::null());
     shell
 }
