@@ -16,6 +16,9 @@
 //! batch would not fit the cache or the memory: the largest activation of a batch, which the model declares, stays below
 //! `ACTIVATIONS` bytes.
 //!
+//! A run of more than a minute leaves resume points in the scratch folder of its job, a file per split: the next attempt goes on
+//! from them with the same bytes, whatever its batches.
+//!
 //! On a GPU there is one batch, or as few as stay below `ACTIVATIONS_ON_GPU` bytes, one after the other. Everything stays
 //! there but one read per epoch: losses and scores of all lanes, and the logits if another metric decides. Masks differ from those of the CPU, and a split's result
 //! has the same bytes in the same batch, not in any batch: cuBLAS chooses its kernels by shape.
@@ -23,12 +26,15 @@
 mod batch;
 mod estimate;
 mod fits;
+mod point;
+mod points;
+mod resume;
 mod stops;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use candle_core::DType;
 use schemars::JsonSchema;
@@ -39,6 +45,7 @@ use crate::kinds::{Epoch, Metric, Scale, ScoreDef, Splits, Trained, TrainedSplit
 use crate::models::{GraphParts, GraphView, ModelDef};
 use crate::optim::StepDecay;
 use batch::Batch;
+use points::Points;
 
 /// Bytes that the largest activation of a batch may take. Larger blocks are no faster, since wide layers are computed lane
 /// by lane, and the system's allocator would hand them back after every step.
@@ -198,9 +205,20 @@ struct Run<'a> {
     pretrained: Option<&'a Trained>,
     job: &'a Job<'a>,
     watched: Watched,
+    points: Points<'a>,
+    /// The splits that have ended.
+    finished: Mutex<Vec<Finished>>,
     epochs_done: AtomicU64,
     /// The lowest split that has failed.
     first_failed: AtomicUsize,
+}
+
+/// The end of one split.
+struct Finished {
+    split: usize,
+    result: Result<TrainedSplit, StageError>,
+    /// Whether it is in its resume point.
+    kept: bool,
 }
 
 fn train(
@@ -298,6 +316,8 @@ impl<'a> Run<'a> {
             pretrained: None,
             job,
             watched: Watched::new(params, &job.used())?,
+            points: Points::new(job),
+            finished: Mutex::default(),
             epochs_done: AtomicU64::new(0),
             first_failed: AtomicUsize::new(usize::MAX),
         })
@@ -306,23 +326,23 @@ impl<'a> Run<'a> {
     fn all_splits(&self) -> Result<Vec<TrainedSplit>, StageError> {
         // A GPU takes one batch after the other: each fills it.
         let workers = if self.data.device().is_cpu() { self.job.threads.max(1) } else { 1 };
-        let batches = batches(self.splits.len(), workers, self.largest_batch()?);
-        let (next, interrupted) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let finished = Mutex::new(Vec::new());
+        let batches = self.go_on(batches(self.splits.len(), workers, self.largest_batch()?))?;
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let work = || {
-            while !interrupted.load(Ordering::Relaxed) {
+            let mut clock = self.points.clock();
+            while lock(&failed).is_none() {
                 let Some(splits) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                let result = Batch::new(self, splits).and_then(Batch::train);
-                interrupted.fetch_or(result.is_err(), Ordering::Relaxed);
-                finished.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                if let Err(error) = Batch::resumed(self, splits).and_then(|batch| batch.train(&mut clock)) {
+                    lock(&failed).get_or_insert(error);
+                }
             }
         };
         // In the pool that the stage runs in: a thread whose batches are done takes over parts of the others' products.
         rayon::scope(|scope| (0..workers.min(batches.len())).for_each(|_| scope.spawn(|_| work())));
-        let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut splits: Vec<_> = finished.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-        splits.sort_by_key(|(split, _)| *split);
-        splits.into_iter().map(|(_, result)| result).collect()
+        lock(&failed).take().map_or(Ok(()), Err)?;
+        let mut finished = std::mem::take(&mut *lock(&self.finished));
+        finished.sort_by_key(|finished| finished.split);
+        finished.into_iter().map(|finished| finished.result).collect()
     }
 
     /// Returns how many lanes a batch may have, by the largest activation that the model declares.
@@ -358,6 +378,10 @@ impl<'a> Run<'a> {
     fn total_epochs(&self) -> u64 {
         (self.splits.len() * self.params.epochs) as u64
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Cuts splits into batches of about equal size: one for every thread, or more if they are too large then.

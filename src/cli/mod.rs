@@ -25,6 +25,7 @@ mod run;
 mod runs;
 mod schema;
 mod show;
+mod so_far;
 mod stored;
 mod table;
 mod targets;

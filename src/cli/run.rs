@@ -10,15 +10,15 @@ use serde_json::json;
 use super::failure::{Failure, code_of};
 use super::interrupt::interruptible;
 use super::machine::MachineArgs;
-use super::outputs::{self, OutputFile};
+use super::outputs;
 use super::project::every_node;
 use super::publishing::{self, Place};
 use super::stored::Stored;
 use super::targets::{self, TargetArgs};
-use super::{device, exit, note, overview, print, print_json, readiness};
+use super::{device, exit, note, overview, print, print_json, readiness, so_far};
 use crate::plan::{NodeId, Output, Plan};
-use crate::report::{JsonLines, Style, Tee, Terminal};
-use crate::run::{FailedNode, FailureKind, NodeState, RunOptions, RunReport, demand, execute};
+use crate::report::{Failures, JsonLines, Live, Page, Style, Tee, Terminal};
+use crate::run::{EventSink, FailedNode, FailureKind, NodeState, RunError, RunOptions, RunReport, demand, execute};
 use crate::store::{Store, StoreError, UnfinishedRun};
 
 /// Compute what is not in the store, publish the tables and print them
@@ -54,6 +54,12 @@ pub struct Args {
     /// Show a line for every node, including reused ones
     #[arg(short, long)]
     verbose: bool,
+    /// Show the tables as they fill in, what runs, and how long the rest will take (the default on a terminal)
+    #[arg(long, overrides_with = "no_live")]
+    live: bool,
+    /// Show lines only, as where there is no terminal
+    #[arg(long, overrides_with = "live")]
+    no_live: bool,
     /// Show nothing but results and failures
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
@@ -102,11 +108,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         force,
         cancel,
     };
-    let terminal = Terminal::stderr(Style::for_stderr(args.verbose, args.quiet));
     let json_lines = JsonLines::new(log.map_or_else(|| Box::new(std::io::sink()) as _, |log| Box::new(log) as Log));
     // Held until all is published, so that nothing that it needs is deleted in between.
     let _in_use = store.hold()?;
-    let report = execute(&plan, &store, &options, &Tee(vec![&terminal, &json_lines]))?;
+    let report = watched(args, (&plan, registry), &options, &json_lines, &store)?;
     let (plan, partial) = match do_without_failed(&plan, registry, &report, &options, &store) {
         Some((rest, targets)) => {
             let options = RunOptions { targets, force: Vec::new(), ..options.clone() };
@@ -141,6 +146,28 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         print_json(&object)?;
     }
     Ok(code)
+}
+
+/// Computes what is missing, and shows it on stderr: while it happens on a terminal, in lines elsewhere.
+fn watched(
+    args: &Args,
+    (plan, registry): (&Plan, &Registry),
+    options: &RunOptions,
+    log: &dyn EventSink,
+    store: &Store,
+) -> Result<RunReport, RunError> {
+    let style = Style::for_stderr(args.verbose, args.quiet);
+    let terminal = Page::stderr().is_some();
+    if args.live && !terminal {
+        note("note: stderr is no terminal that lines can be drawn on again; --live does nothing");
+    }
+    if !terminal || args.no_live || args.quiet {
+        return execute(plan, store, options, &Tee(vec![&Terminal::stderr(style), log]));
+    }
+    let live = Live::stderr(style);
+    let wanted = &options.targets;
+    let tables = |failed: &Failures| so_far::tables((plan, registry), wanted, &args.of.pipeline.store, failed).ok();
+    live.during(tables, || execute(plan, store, options, &Tee(vec![&live, log])))
 }
 
 /// Where the events of a run go.
@@ -201,8 +228,7 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], place: &Place, args: &
     let mut printed = Vec::new();
     for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node) && !args.json) {
         let files = outputs::files(plan, output, store)?.unwrap_or_default();
-        let markdown = files.iter().filter(|f| f.ending == "md");
-        printed.extend(markdown.map(OutputFile::text).collect::<Result<Vec<_>, _>>()?);
+        printed.extend(outputs::for_people(plan, output, &files, Page::stdout())?);
     }
     print(&printed.join("\n"))?;
     let Some((folder, names)) = published? else { return Ok(Vec::new()) };

@@ -1,18 +1,16 @@
 //! `ppgnn table`: prints tables of what is in the store.
 
-use std::collections::BTreeMap;
-
 use clap::ValueEnum;
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
 
 use super::artifacts::Artifacts;
 use super::failure::Failure;
-use super::outputs;
+use super::outputs::{self, OutputFile};
 use super::project::{PipelineArgs, every_node};
 use super::{exit, note, print, targets};
-use crate::plan::{ArtifactKey, NodeId, Output, Plan};
-use crate::store::Store;
+use crate::plan::{NodeId, Output, Plan};
+use crate::report::Page;
 
 /// Print a table of a pipeline from the store, without running anything
 ///
@@ -25,9 +23,9 @@ pub struct Args {
     /// Table (default: all)
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Format to print
-    #[arg(long, value_enum, default_value = "md")]
-    format: Format,
+    /// Format to print (default: aligned columns on a terminal, Markdown elsewhere)
+    #[arg(long, value_enum)]
+    format: Option<Format>,
 }
 
 /// A format that tables are printed in.
@@ -57,8 +55,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     };
     let plan = args.pipeline.plan_for(&args.pipeline.catalogue(), registry, &asked)?;
     let store = args.pipeline.store.look()?;
+    let format = args.format.unwrap_or(Format::Md);
+    let page = if args.format.is_none() { Page::stdout() } else { None };
     // Other outputs, such as figures, have no file of the format.
-    let tables: Vec<&Output> = plan.outputs.iter().filter(|o| has_format(&plan, o, args.format)).collect();
+    let tables: Vec<&Output> = plan.outputs.iter().filter(|o| has_format(&plan, o, format)).collect();
     let wanted = match &args.name {
         None => tables,
         Some(name) => vec![find(&tables, name)?],
@@ -66,7 +66,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if wanted.is_empty() {
         return Err(Failure::usage("the pipeline has no tables", Some("add `tables:` to the file")));
     }
-    let rest = plan.without(registry, &not_there(&plan, &store));
+    let rest = plan.without(registry, &outputs::not_there(&plan, &store));
     let partial: Vec<NodeId> = outputs::partial(&plan, &rest).collect();
     let made = Artifacts::new(&rest, args.pipeline.store.look()?)?;
     let mut parts = Vec::new();
@@ -87,12 +87,13 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             let hint = format!("run `ppgnn run {}`", args.pipeline.words());
             return Err(Failure::new(exit::DATA, message, Some(&hint)));
         };
-        let of_format = files.iter().filter(|f| f.ending == args.format.ending());
-        for file in of_format {
-            parts.push((output.name.as_str(), file.text()?));
-        }
+        let text = match page {
+            Some(_) => outputs::for_people(&plan, output, &files, page)?,
+            None => files.iter().find(|f| f.ending == format.ending()).map(OutputFile::text).transpose()?,
+        };
+        parts.extend(text.map(|text| (output.name.as_str(), text)));
     }
-    print(&together(&parts, args.format)?)?;
+    print(&together(&parts, format)?)?;
     Ok(exit::DONE)
 }
 
@@ -135,13 +136,6 @@ fn together(parts: &[(&str, String)], format: Format) -> Result<String, Failure>
             Ok(String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned())
         }
     }
-}
-
-/// The runs of tables that are not in the store, and what a table says of them.
-fn not_there(plan: &Plan, store: &Store) -> BTreeMap<ArtifactKey, String> {
-    let runs = plan.outputs.iter().flat_map(|output| &plan.node(output.node).inputs).map(|edge| plan.node(edge.node));
-    let missing = runs.filter(|run| !store.has(&run.key, run.stage.name));
-    missing.map(|run| (run.key, "not computed yet".to_owned())).collect()
 }
 
 fn has_format(plan: &Plan, output: &Output, format: Format) -> bool {

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn each_event_is_one_line_with_its_name_and_the_time() {
         let sink = JsonLines::new(Vec::new());
-        sink.event(&Event::NodeWaiting { node: NodeName::new("evd", ["a\\nb"]), key: key() });
+        sink.event(&Event::NodeWaiting { node: NodeName::new("evd", ["a\\nb"]), key: key(), holder: None });
         sink.event(&Event::NodeCached { node: NodeName::new("evd", ["cora"]), key: key(), saved_seconds: 1.5 });
         let text = String::from_utf8(sink.into_inner()).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

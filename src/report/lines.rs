@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::NodeName;
-use crate::run::{NodeFailure, RunReport};
+use crate::run::{Holder, NodeFailure, RunReport};
 
 use super::units::duration_text;
 
@@ -16,6 +16,23 @@ pub(super) fn node_columns(node: &NodeName, last: &str) -> String {
 /// Lays out a stage and a text about it.
 pub(super) fn columns(stage: &str, of_stage: &str, last: &str) -> String {
     format!("{stage:<10} {of_stage:<24} {last}")
+}
+
+/// Says who computes a node, and since when.
+pub(super) fn held_by(holder: Option<&Holder>) -> String {
+    let Some(holder) = holder else { return "another process is computing it".to_owned() };
+    format!("{} has been computing it since {}", process(holder), since(holder))
+}
+
+/// Names a process.
+pub(super) fn process(Holder { pid, host, .. }: &Holder) -> String {
+    let host = host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+    format!("process {pid}{host}")
+}
+
+/// Says when a process began.
+pub(super) fn since(holder: &Holder) -> String {
+    holder.since.replace('T', " ").replace('Z', " UTC")
 }
 
 /// Says in one line what happened.

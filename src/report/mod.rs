@@ -2,11 +2,20 @@
 
 mod jsonl;
 mod lines;
+mod live;
+mod page;
+mod screen;
+mod table;
 mod tee;
 mod terminal;
+#[cfg(test)]
+mod testing;
 mod units;
 
 pub use jsonl::JsonLines;
+pub use live::{Failures, Live};
+pub use page::Page;
+pub use table::drawn;
 pub use tee::Tee;
 pub use terminal::{Style, Terminal};
 pub use units::{bytes_text, duration_text, measured_text};

@@ -7,39 +7,39 @@
 //!      Summary 58 nodes: 41 cached, 16 ran, 1 failed; 3 not started; 9 m 02 s saved
 //! ```
 //!
-//! On a terminal, running nodes have progress bars; elsewhere a long node says every five seconds how far it is.
+//! A long node says every five seconds how far it is. Below a [live view](super::Live), which says what runs and what ran, only
+//! what stays important is told.
 //! Colour repeats what the words say. What cannot be written is dropped: a broken pipe is not an error.
 
 use std::collections::{BTreeMap, HashMap};
 // Writing to a text cannot fail, so the results of these writes are dropped.
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ppgnn_stages::contract::Progress;
 
 use crate::plan::{ArtifactKey, NodeName};
 use crate::run::{Event, EventSink};
 
-use super::lines::{columns, explanation, node_columns, summary};
+use super::lines::{columns, explanation, held_by, node_columns, summary};
+use super::page::Page;
 use super::units::duration_text;
 
 /// A run of fewer seconds does not say beforehand how long it will take.
 const WORTH_TELLING: f64 = 10.0;
 const SAY_EVERY: Duration = Duration::from_secs(5);
-const BAR: &str = "     Running [{elapsed:>7} ] {prefix}  {bar:8} {pos}/{len} {wide_msg}";
 
 /// How to show a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// A line for every node that was cached or not started, not one for each stage.
     pub verbose: bool,
     /// Nothing but failures and damage.
     pub quiet: bool,
-    /// Progress bars.
-    pub bars: bool,
+    /// Lines stand above a live view.
+    pub live: bool,
     /// Colour.
     pub colour: bool,
 }
@@ -47,16 +47,28 @@ pub struct Style {
 impl Style {
     /// The style that suits stderr and the environment (`NO_COLOR`, `TERM`).
     pub fn for_stderr(verbose: bool, quiet: bool) -> Self {
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        Self { verbose, quiet, bars: terminal && !quiet, colour: terminal && !set("NO_COLOR") }
+        Self { verbose, quiet, live: false, colour: Page::stderr().is_some_and(|page| page.colour) }
+    }
+}
+
+impl Style {
+    /// Returns whether an event is worth a line: a live view shows the others itself, a quiet run does not.
+    fn tells(self, event: &Event) -> bool {
+        use Event::{ArtifactDamaged, Interrupted, NodeCached, NodeFailed, NodeFinished, NodeProgress, NodeStarted};
+        match event {
+            NodeFailed { .. } | ArtifactDamaged { .. } | Interrupted { .. } => true,
+            _ if self.quiet => false,
+            NodeProgress { .. } | Event::NodeWaiting { .. } | Event::RunStarted { .. } => !self.live,
+            NodeFinished { bytes_same: Some(false), .. } => true,
+            NodeCached { .. } | NodeStarted { .. } | NodeFinished { .. } => !self.live || self.verbose,
+            _ => true,
+        }
     }
 }
 
 /// A sink that shows a run to people.
 pub struct Terminal {
     style: Style,
-    bars: MultiProgress,
     inner: Mutex<Inner>,
 }
 
@@ -74,7 +86,6 @@ struct Inner {
 struct Running {
     begun: Instant,
     said: Instant,
-    bar: Option<ProgressBar>,
 }
 
 #[derive(Default)]
@@ -107,12 +118,11 @@ impl Terminal {
         Self::new(Box::new(io::stderr()), style)
     }
 
-    /// Shows a run on `writer`; progress bars, if the style has them, still go to stderr.
+    /// Shows a run on `writer`.
     pub fn new(writer: Box<dyn Write + Send>, style: Style) -> Self {
-        let target = if style.bars { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         let (running, cached, skipped) = Default::default();
         let inner = Inner { writer, running, cached, skipped, left: None };
-        Self { style, bars: MultiProgress::with_draw_target(target), inner: Mutex::new(inner) }
+        Self { style, inner: Mutex::new(inner) }
     }
 
     fn word(&self, word: Word) -> String {
@@ -149,39 +159,15 @@ impl Terminal {
         lines
     }
 
-    fn started(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey) {
-        let bar = self.style.bars.then(|| {
-            let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = self.bars.add(ProgressBar::no_length().with_style(style));
-            bar.set_prefix(node_columns(node, "").trim_end().to_owned());
-            bar.enable_steady_tick(Duration::from_millis(500));
-            bar
-        });
-        let now = Instant::now();
-        inner.running.insert(key, Running { begun: now, said: now, bar });
-    }
-
     fn progress(&self, inner: &mut Inner, node: &NodeName, key: ArtifactKey, progress: &Progress) -> String {
-        let Some(running) = inner.running.get_mut(&key) else { return String::new() };
-        if let Some(bar) = &running.bar {
-            bar.set_length(progress.total);
-            bar.set_position(progress.done);
-            bar.set_message(progress.note.clone());
-        } else if running.said.elapsed() >= SAY_EVERY {
-            running.said = Instant::now();
-            let seconds = running.begun.elapsed().as_secs_f64();
-            let left = inner.left.as_ref().map(|left| format!("; all done in {left}")).unwrap_or_default();
-            let note = format!("{}/{} {}{left}", progress.done, progress.total, progress.note);
-            return self.line(RUNNING, Some(seconds), node, key, note.trim_end());
-        }
-        String::new()
-    }
-
-    fn ended(&self, running: Option<Running>) {
-        if let Some(bar) = running.and_then(|running| running.bar) {
-            bar.finish_and_clear();
-            self.bars.remove(&bar);
-        }
+        let Some(running) = inner.running.get_mut(&key).filter(|running| running.said.elapsed() >= SAY_EVERY) else {
+            return String::new();
+        };
+        running.said = Instant::now();
+        let seconds = running.begun.elapsed().as_secs_f64();
+        let left = inner.left.as_ref().map(|left| format!("; all done in {left}")).unwrap_or_default();
+        let note = format!("{}/{} {}{left}", progress.done, progress.total, progress.note);
+        self.line(RUNNING, Some(seconds), node, key, note.trim_end())
     }
 
     /// Takes an event, and returns the lines to show now.
@@ -213,14 +199,16 @@ impl Terminal {
                 of_stage.last = Some((node.clone(), *key));
                 String::new()
             }
-            Event::NodeStarted { node, key, .. } => {
-                self.started(inner, node, *key);
+            Event::NodeStarted { key, .. } => {
+                let now = Instant::now();
+                inner.running.insert(*key, Running { begun: now, said: now });
                 self.gathered(inner)
             }
             Event::NodeProgress { node, key, progress } => self.progress(inner, node, *key, progress),
-            Event::NodeWaiting { node, key } => self.line(WAITING, None, node, *key, "another process is computing it"),
+            Event::NodeWaiting { node, key, holder } => self.line(WAITING, None, node, *key, &held_by(holder.as_ref())),
+            Event::NodeReleased { .. } => String::new(),
             Event::NodeFinished { node, key, seconds, bytes_same, .. } => {
-                self.ended(inner.running.remove(key));
+                inner.running.remove(key);
                 let note = match bytes_same {
                     Some(true) => "the same bytes as before",
                     Some(false) => "different bytes than before; the old artifact is in quarantine",
@@ -229,7 +217,7 @@ impl Terminal {
                 self.line(RAN, Some(*seconds), node, *key, note)
             }
             Event::NodeFailed { node, key, seconds, failure } => {
-                self.ended(inner.running.remove(key));
+                inner.running.remove(key);
                 self.line(FAILED, Some(*seconds), node, *key, "") + &explanation(failure)
             }
             Event::NodeSkipped { node, key, because } if self.style.verbose => {
@@ -246,8 +234,6 @@ impl Terminal {
             }
             Event::Interrupted { running } => format!("{} stopping, {running} running\n", self.word(INTERRUPTED)),
             Event::RunFinished { report } => {
-                // A node that gave up ends without an event of its own.
-                inner.running.drain().for_each(|(_, running)| self.ended(Some(running)));
                 format!("{}{} {}\n", self.gathered(inner), self.word(SUMMARY), summary(report))
             }
         }
@@ -256,18 +242,14 @@ impl Terminal {
 
 impl EventSink for Terminal {
     fn event(&self, event: &Event) {
-        use Event::{ArtifactDamaged, Interrupted, NodeFailed};
-        let loud = matches!(event, NodeFailed { .. } | ArtifactDamaged { .. } | Interrupted { .. });
-        if self.style.quiet && !loud {
+        if !self.style.tells(event) {
             return;
         }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = self.lines(&mut inner, event);
         if !lines.is_empty() {
             // The reader may have closed the pipe; the run continues.
-            self.bars.suspend(|| {
-                let _ = inner.writer.write_all(lines.as_bytes()).and_then(|()| inner.writer.flush());
-            });
+            let _ = inner.writer.write_all(lines.as_bytes()).and_then(|()| inner.writer.flush());
         }
     }
 }
@@ -275,20 +257,8 @@ impl EventSink for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::testing::Shared;
     use crate::run::{FailureKind, NodeFailure, RunReport};
-    use std::sync::Arc;
-
-    #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn shown(style: Style, events: &[Event]) -> String {
         let out = Shared::default();
@@ -296,8 +266,7 @@ mod tests {
         for event in events {
             terminal.event(event);
         }
-        let bytes = out.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        out.text()
     }
 
     fn key(digit: &str) -> ArtifactKey {
@@ -351,7 +320,7 @@ mod tests {
         ]
     }
 
-    const PLAIN: Style = Style { verbose: false, quiet: false, bars: false, colour: false };
+    const PLAIN: Style = Style { verbose: false, quiet: false, live: false, colour: false };
 
     #[test]
     fn a_run_is_told_in_columns() {
@@ -373,6 +342,38 @@ mod tests {
         let text = shown(Style { verbose: true, ..PLAIN }, &events());
         assert_eq!(text.matches("Cached [").count(), 3);
         assert!(text.contains("Not started [        ] evaluate   texas"));
+    }
+
+    #[test]
+    fn above_a_live_view_only_failures_and_warnings_scroll() {
+        let mut events = events();
+        let (node, key) = (NodeName::new("train", ["cora"]), key("a"));
+        events.insert(0, Event::NodeWarned { node: node.clone(), key, message: "odd labels".into() });
+        events.insert(0, Event::NodeWaiting { node, key, holder: None });
+        let live = Style { live: true, ..PLAIN };
+        let text = shown(live, &events);
+        let words: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(words, ["Warning", "Failed", "error:", "cause:", "hint:", "Not", "Summary"], "{text}");
+        let verbose = shown(Style { verbose: true, ..live }, &events);
+        assert_eq!((verbose.matches("Cached [").count(), verbose.matches(" Ran [").count()), (3, 1), "{verbose}");
+    }
+
+    #[test]
+    fn a_wait_says_for_whom_and_since_when() {
+        let holder = |host: Option<&str>| {
+            Some(crate::run::Holder { pid: 77, host: host.map(str::to_owned), since: "2026-03-01T12:00:05Z".into() })
+        };
+        let wait = |holder| Event::NodeWaiting { node: NodeName::new("evd", ["cora"]), key: key("3"), holder };
+        let text = shown(PLAIN, &[wait(holder(Some("box"))), wait(holder(None)), wait(None)]);
+        let notes: Vec<&str> = text.lines().map(|line| line.split_once("  (").unwrap().1).collect();
+        assert_eq!(
+            notes,
+            [
+                "process 77 on box has been computing it since 2026-03-01 12:00:05 UTC)",
+                "process 77 has been computing it since 2026-03-01 12:00:05 UTC)",
+                "another process is computing it)",
+            ]
+        );
     }
 
     #[test]

@@ -43,6 +43,14 @@ pub fn demand(plan: &Plan, store: &Store, targets: &[NodeId], force: &[NodeId]) 
     states
 }
 
+/// Counts the nodes that a run will find in the store: targets that are there, and what the nodes to compute read.
+pub(super) fn needed_hits(plan: &Plan, targets: &[NodeId], states: &[NodeState]) -> usize {
+    let mut needed = vec![false; plan.nodes.len()];
+    let read = plan.iter().filter(|(id, _)| states[id.0] == NodeState::Miss).flat_map(|(_, node)| &node.inputs);
+    targets.iter().copied().chain(read.map(|edge| edge.node)).for_each(|id| needed[id.0] = true);
+    needed.iter().zip(states).filter(|(needed, state)| **needed && **state == NodeState::Hit).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::NodeState::{Absent, Hit, Miss};
@@ -88,6 +96,13 @@ mod tests {
         // One side of the diamond is there; the other still needs what both read.
         assert_eq!(states(&[2], &[4], &[]), [Miss, Miss, Hit, Miss, Miss, Absent]);
         assert_eq!(states(&[1, 2], &[4], &[]), [Absent, Hit, Hit, Miss, Miss, Absent]);
+    }
+
+    #[test]
+    fn hits_that_nothing_needs_are_not_counted() {
+        let plan = plan(&DIAMOND);
+        let found = |stored: &[usize]| needed_hits(&plan, &[NodeId(4)], &states(stored, &[4], &[]));
+        assert_eq!([found(&[]), found(&[0, 5]), found(&[0, 1, 2]), found(&[0, 1, 4])], [0, 1, 2, 1]);
     }
 
     #[test]

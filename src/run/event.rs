@@ -7,6 +7,7 @@ use ppgnn_stages::contract::device::Device;
 use serde::{Serialize, Serializer};
 
 use crate::plan::{ArtifactKey, Node, NodeName};
+use crate::store::Holder;
 
 use super::summary::RunReport;
 
@@ -28,6 +29,8 @@ pub enum Event {
         cores: usize,
         /// Nodes to be computed.
         misses: usize,
+        /// Nodes that are needed and in the store.
+        hits: usize,
         /// How long the run is expected to take.
         expected_seconds: f64,
         /// The same, if all goes well.
@@ -86,8 +89,17 @@ pub enum Event {
         /// What.
         message: String,
     },
-    /// Another process is computing a node.
+    /// Another process is computing a node. Told again if it is yet another one.
     NodeWaiting {
+        /// The node.
+        node: NodeName,
+        /// Its key.
+        key: ArtifactKey,
+        /// The process, if it is known.
+        holder: Option<Holder>,
+    },
+    /// The other process has ended its work on a node, well or not.
+    NodeReleased {
         /// The node.
         node: NodeName,
         /// Its key.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::forecast::{Allowed, Fault, Forecast, allowed};
 use crate::plan::{NodeId, Plan};
-use crate::store::{Store, StoreError};
+use crate::store::{Holder, Store, StoreError};
 
-use super::demand::{NodeState, demand};
+use super::clock::Clock;
+use super::demand::{NodeState, demand, needed_hits};
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::{Schedule, Start, State};
 use super::simulate::{self, Resources, simulate};
@@ -88,6 +89,7 @@ pub fn execute(
         targets: options.targets.len(),
         cores: options.cores.max(1),
         misses: misses.iter().filter(|miss| **miss).count(),
+        hits: needed_hits(plan, &options.targets, &states),
         expected_seconds: price.wall.expected,
         least_seconds: price.wall.low,
         most_seconds: price.wall.high,
@@ -99,7 +101,8 @@ pub fn execute(
         schedule.needs(id, &expected.need);
     }
     forecast.faults().into_iter().for_each(|(id, _)| schedule.doom(id));
-    let work = Work { plan, store, sink, stop: AtomicBool::new(false), damaged: AtomicUsize::new(0) };
+    let clock = Clock::new();
+    let work = Work { plan, store, sink, clock: &clock, stop: AtomicBool::new(false), damaged: AtomicUsize::new(0) };
     let mut run = Run {
         work: &work,
         options,
@@ -108,13 +111,19 @@ pub fn execute(
         running: BTreeMap::new(),
         left: TimeLeft::new(begun),
         saved: vec![0.0; plan.nodes.len()],
-        waited: vec![false; plan.nodes.len()],
+        waited: BTreeMap::new(),
         failures: Vec::new(),
         culprit: None,
         interrupted: false,
         stopped: 0,
     };
-    thread::scope(|scope| run.drive(scope));
+    thread::scope(|scope| {
+        let (_running, ended) = channel();
+        let clock = &clock;
+        // Without a thread to look, the clock counts everything.
+        let _ = thread::Builder::new().name("clock".to_owned()).spawn_scoped(scope, move || clock.watch(&ended));
+        run.drive(scope);
+    });
     let report = run.finish(begun.elapsed().as_secs_f64());
     sink.event(&Event::RunFinished { report: report.clone() });
     Ok(report)
@@ -133,11 +142,11 @@ struct Run<'r> {
     schedule: Schedule<'r>,
     forecast: Forecast<'r>,
     /// What is being computed, and since when.
-    running: BTreeMap<NodeId, (Start, Instant)>,
+    running: BTreeMap<NodeId, (Start, Duration)>,
     left: TimeLeft,
     saved: Vec<f64>,
-    /// Nodes reported as being computed by another process.
-    waited: Vec<bool>,
+    /// Nodes reported as being computed by another process, and which one.
+    waited: BTreeMap<NodeId, Option<Holder>>,
     failures: Vec<(NodeId, NodeFailure)>,
     /// The failure that ended the run.
     culprit: Option<NodeId>,
@@ -157,7 +166,7 @@ impl<'r> Run<'r> {
             loop {
                 while let Some(start) = self.schedule.next_start() {
                     if let Start::Compute { id, .. } = start {
-                        self.running.insert(id, (start, Instant::now()));
+                        self.running.insert(id, (start, self.work.clock.now()));
                     }
                     self.spawn(scope, start, &sender);
                 }
@@ -186,15 +195,16 @@ impl<'r> Run<'r> {
         let work = self.work;
         let to_worker = sender.clone();
         let worker = move || {
-            let begun = Instant::now();
+            let begun = work.clock.now();
             // A panic outside of a stage, such as in an event sink, must not leave the run waiting forever.
             let outcome = catch_unwind(AssertUnwindSafe(|| match start {
                 Start::Check(id) => work.check(id),
                 Start::Compute { id, place, forced } => work.compute(id, place, forced),
             }));
             let outcome = outcome.unwrap_or_else(|payload| Outcome::Failed(panic_failure("engine", payload.as_ref())));
+            let seconds = (work.clock.now() - begun).as_secs_f64();
             // The receiver outlives every worker.
-            let _ = to_worker.send(Ended { start, seconds: begun.elapsed().as_secs_f64(), outcome });
+            let _ = to_worker.send(Ended { start, seconds, outcome });
         };
         if let Err(error) = thread::Builder::new().name("node".to_owned()).spawn_scoped(scope, worker) {
             let _ = sender.send(Ended { start, seconds: 0.0, outcome: Outcome::Failed(no_threads(&error)) });
@@ -221,8 +231,11 @@ impl<'r> Run<'r> {
             }
             Outcome::Busy => {
                 self.schedule.busy(id, Instant::now());
-                if !std::mem::replace(&mut self.waited[id.0], true) {
-                    self.tell(&Event::NodeWaiting { node, key });
+                let holder = self.work.store.holder(&key);
+                let told = self.waited.get(&id);
+                if told.is_none() || holder.is_some() && told != Some(&holder) {
+                    self.waited.insert(id, holder.clone());
+                    self.tell(&Event::NodeWaiting { node, key, holder });
                 }
             }
             Outcome::InputsLost(lost) => {
@@ -293,7 +306,9 @@ impl<'r> Run<'r> {
         if !self.left.is_due(now) || !self.schedule.is_settled() {
             return;
         }
-        let running = self.running.values().map(|(start, since)| (*start, (now - *since).as_secs_f64())).collect();
+        let counted = self.work.clock.now();
+        let for_seconds = |since: Duration| counted.saturating_sub(since).as_secs_f64();
+        let running = self.running.values().map(|(start, since)| (*start, for_seconds(*since))).collect();
         let price = simulate::rest(self.schedule.clone(), running, &self.forecast);
         let (left, share) = self.left.corrected(&price);
         self.tell(&Event::TimeLeft { seconds: left.expected, least: left.low, most: left.high, share });
@@ -320,7 +335,12 @@ impl<'r> Run<'r> {
             // If this check fails, the claim that follows fails too, and says why.
             match self.work.store.is_claimed(&self.work.plan.node(id).key) {
                 Ok(true) => self.schedule.still_busy(id, now),
-                Ok(false) | Err(_) => self.schedule.released(id),
+                Ok(false) | Err(_) => {
+                    self.schedule.released(id);
+                    self.waited.remove(&id);
+                    let (node, key) = label(self.work.plan.node(id));
+                    self.tell(&Event::NodeReleased { node, key });
+                }
             }
         }
     }

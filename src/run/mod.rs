@@ -1,5 +1,6 @@
 //! Runs: which nodes are needed, computing them in parallel, and reporting what happens.
 
+mod clock;
 mod demand;
 mod event;
 mod execute;
@@ -16,3 +17,5 @@ pub use event::{Event, EventSink, FailureKind, NodeFailure, causes};
 pub use execute::{RunError, RunOptions, execute};
 pub use simulate::{Price, Resources, simulate};
 pub use summary::{FailedNode, RunReport};
+
+pub use crate::store::Holder;

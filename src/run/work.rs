@@ -6,15 +6,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
-use ppgnn_stages::contract::{ArtifactError, InputDir, Job, Progress, ProgressSink, StageError};
+use ppgnn_stages::contract::{
+    ArtifactError, EARLIER_SECONDS, InputDir, Job, Progress, ProgressSink, StageError, checkpoint,
+};
 use serde_json::Value;
 
 use crate::forecast::cost;
 use crate::plan::{Contents, FileDigests, Node, NodeId, Plan};
 use crate::store::{ArtifactRef, Claim, Opened, Pending, Provenance, Store, StoreError, hint_for, stops_everything};
 
+use super::clock::Clock;
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::Place;
 
@@ -23,6 +26,7 @@ pub(super) struct Work<'a> {
     pub(super) plan: &'a Plan,
     pub(super) store: &'a Store,
     pub(super) sink: &'a dyn EventSink,
+    pub(super) clock: &'a Clock,
     /// Set when running stages should give up.
     pub(super) stop: AtomicBool,
     /// Damaged artifacts found so far.
@@ -79,9 +83,11 @@ impl Work<'_> {
         let (name, key) = label(node);
         let Place { threads, device, .. } = place;
         self.sink.event(&Event::NodeStarted { node: name, key, threads, device });
-        let begun = Instant::now();
+        let begun = self.clock.now();
         let Said { measured, remarks } = self.run_stage(node, &inputs, place, &pending)?;
-        let seconds = begun.elapsed().as_secs_f64();
+        // What earlier attempts have left did not have to be computed again, but it was computed.
+        let earlier = measured.get(EARLIER_SECONDS).copied().unwrap_or(0.0);
+        let seconds = (self.clock.now() - begun).as_secs_f64() + earlier;
         if let Some(failure) = changed_file(node) {
             return Err(Outcome::Failed(failure));
         }
@@ -154,6 +160,7 @@ impl Work<'_> {
             device,
             progress: &progress,
             scratch: Some(pending.scratch()),
+            checkpoint_every: checkpoint_every(),
             ..Job::alone(&self.stop)
         };
         let run = || pool.install(|| node.stage.run(&node.params, &job, pending.dir()));
@@ -201,6 +208,13 @@ impl Work<'_> {
         self.take_note(input, self.store.open_artifact(&input.key, input.stage.name)?);
         Ok(Some(edge.node))
     }
+}
+
+/// How often a stage leaves a checkpoint. Tests cannot wait for a minute: `PPGNN_CHECKPOINT_SECONDS` shortens it, and changes no byte
+/// of any result.
+fn checkpoint_every() -> Duration {
+    let seconds = std::env::var("PPGNN_CHECKPOINT_SECONDS").ok().and_then(|text| text.parse().ok());
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(checkpoint::EVERY)
 }
 
 /// What a stage said while it computed, beside its result.

@@ -11,6 +11,7 @@ use crate::plan::ArtifactKey;
 
 use super::disk::Store;
 use super::error::{StoreError, if_there, io_error};
+use super::holder::Holder;
 use super::layout::{CLAIMS, LOCK_FILE, TMP, key_of_temporary, list};
 
 /// How often, and at what interval, a deletion tries to lock the store before it gives up.
@@ -67,6 +68,7 @@ impl Store {
             // void, because the next process creates a new file.
             if is_at(&file, &path) {
                 self.delete_leftovers(key)?;
+                Holder::sign(&file);
                 return Ok(Claim::Held(ClaimGuard { key: *key, path, _file: file }));
             }
         }
@@ -81,6 +83,11 @@ impl Store {
         let Some(file) = if_there(File::open(&path), "open the lock", &path)? else { return Ok(false) };
         // The lock is released immediately; a claim attempted at this moment finds it busy and tries again.
         Ok(!got_lock(file.try_lock_shared(), &path)?)
+    }
+
+    /// Returns which process computes a node, if its claim says so. For people: the process may be gone.
+    pub fn holder(&self, key: &ArtifactKey) -> Option<Holder> {
+        Holder::read(&self.root().join(CLAIMS).join(key.to_string()))
     }
 
     /// Keeps others from deleting anything until the guard is dropped. Waits while a deletion is going on.

@@ -6,7 +6,7 @@
 //! objects/<stage>/<key>/            one artifact: its files and manifest.json
 //! tmp/<key>.<pid>.<n>/              an artifact being written
 //! resume/<key>/                     what a stage left for its next attempt at a node
-//! claims/<key>                      lock of a node being computed
+//! claims/<key>                      lock of a node being computed; says by which process
 //! quarantine/<stage>-<key>-<n>/     damaged or replaced artifacts
 //! results/<pipeline>/[<profile>/]   published files and published.json
 //! runs/<time>-<pipeline>-<pid>.jsonl   log of a run
@@ -21,6 +21,7 @@ mod claim;
 mod clock;
 mod disk;
 mod error;
+mod holder;
 mod inspect;
 mod layout;
 mod manifest;
@@ -35,6 +36,7 @@ pub use claim::{Claim, ClaimGuard, InUse};
 pub use disk::{Entry, Opened, Store};
 pub use error::StoreError;
 pub(crate) use error::{hint_for, stops_everything};
+pub use holder::Holder;
 pub use layout::ArtifactRef;
 pub use manifest::{Cost, FileRecord, Manifest, Provenance};
 pub use pending::{Committed, Pending};

@@ -6,10 +6,14 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use blake3::{Hash, Hasher, OUT_LEN};
 
 use crate::contract::ArtifactError;
+
+/// How often a stage leaves a checkpoint, unless its job says otherwise.
+pub const EVERY: Duration = Duration::from_secs(60);
 
 /// Replaces a file by `parts`, one after the other, and their digest. Whenever this is interrupted, the file is the old
 /// or the new one.
@@ -29,10 +33,12 @@ pub fn write(path: &Path, parts: &[&[u8]]) -> Result<(), ArtifactError> {
         file.write_all(digest.finalize().as_bytes())?;
         file.sync_all()
     });
-    written
-        .and_then(|()| fs::rename(&part, path))
-        .and_then(|()| sync_folder(path))
-        .map_err(|e| ArtifactError::io(path, e))
+    let placed = written.and_then(|()| fs::rename(&part, path)).and_then(|()| sync_folder(path));
+    placed.map_err(|e| {
+        // What is half-written must not take the space that the result needs; it may be gone already.
+        let _ = fs::remove_file(&part);
+        ArtifactError::io(path, e)
+    })
 }
 
 /// Returns what [`write()`] wrote; `None` if it is missing, cut short or otherwise not the same.

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 
+use super::checkpoint;
 use super::device::Device;
 use super::{Artifact, Row, StageError};
 
@@ -49,13 +51,26 @@ pub struct Job<'a> {
     /// it ([`crate::contract::checkpoint`] helps), and starts over where it cannot be used. Nothing found there may change a byte
     /// of the output.
     pub scratch: Option<&'a Path>,
+    /// Time between two checkpoints, about; a stage that finds them expensive waits longer. Zero asks for as many as there can
+    /// be, whatever they cost.
+    pub checkpoint_every: Duration,
 }
 
 impl<'a> Job<'a> {
     /// A job outside a run: one CPU thread, no inputs, no progress sink, no checkpoints.
     pub fn alone(cancel: &'a AtomicBool) -> Self {
         let device = Device::Cpu;
-        Self { inputs: &[], threads: 1, device, progress: &Quiet, cancel, scratch: None, chosen: None, used: &[] }
+        Self {
+            inputs: &[],
+            threads: 1,
+            device,
+            progress: &Quiet,
+            cancel,
+            scratch: None,
+            checkpoint_every: checkpoint::EVERY,
+            chosen: None,
+            used: &[],
+        }
     }
 
     /// Returns the row of the stage's [choice](super::Choice), with its parameters.
@@ -101,7 +116,8 @@ impl<'a> Job<'a> {
     /// Reports a fact about how the result is being computed that is not part of it; the last value of a name counts.
     ///
     /// Such facts differ from run to run, so they are kept beside the artifact and never in its files. By convention
-    /// `memory` is in bytes, a name that ends in `seconds` is a duration, and anything else is a count.
+    /// `memory` is in bytes, a name that ends in `seconds` is a duration, and anything else is a count. [`EARLIER_SECONDS`] counts as
+    /// time that the node has taken.
     pub fn measured(&self, name: &'static str, value: f64) {
         self.progress.measured(name, value);
     }
@@ -126,6 +142,9 @@ impl<'a> Job<'a> {
         if self.cancel.load(Ordering::Relaxed) { Err(StageError::Cancelled) } else { Ok(()) }
     }
 }
+
+/// The name under which a stage that goes on from checkpoints says how long the attempts took that left them.
+pub const EARLIER_SECONDS: &str = "earlier-seconds";
 
 /// A row that parameters chose, with the parameters of its own that were written beside it, checked.
 pub struct Chosen<'a, R: ?Sized + 'static> {

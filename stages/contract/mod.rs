@@ -67,7 +67,7 @@ mod stage;
 pub use artifact::{Artifact, Kind};
 pub use error::{ArtifactError, StageError};
 pub use estimate::{Estimate, Held, Known, KnownInput, Memory, Past, Term, Work};
-pub use job::{Chosen, InputDir, Job, Progress, ProgressSink, Quiet};
+pub use job::{Chosen, EARLIER_SECONDS, InputDir, Job, Progress, ProgressSink, Quiet};
 pub use registry::{Crate, Refused, Registry, Row, RowsFn};
 pub use sizes::{Size, Sizes, Sureness};
 pub use stage::{Arity, Choice, Lost, Shared, Slot, Stage, StageDef, Uses};

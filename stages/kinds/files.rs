@@ -232,7 +232,9 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), ArtifactError> {
 /// # Errors
 /// When the file cannot be written.
 pub fn write_frame(path: &Path, frame: &mut DataFrame) -> Result<(), ArtifactError> {
-    File::create(path).and_then(|file| parquet(file, frame)).map_err(|e| ArtifactError::io(path, e))
+    // The writer makes thousands of small writes, and loses the cause if one fails: a full disk must be told from a bug.
+    let mut bytes = Vec::new();
+    parquet(&mut bytes, frame).and_then(|()| std::fs::write(path, bytes)).map_err(|e| ArtifactError::io(path, e))
 }
 
 /// Writes a frame as Parquet.

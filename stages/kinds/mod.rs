@@ -35,4 +35,5 @@ pub use separated::SeparatedHops;
 pub use spectrum::{Side, Spectrum};
 pub use splits::{Part, Splits};
 pub use table::{Absent, Candidate, Cell, LeftOut, Picked, Rank, Reference, Spread, Table};
+pub use table_text::plain::{PlainCell, PlainRow, PlainTable};
 pub use trained::{Epoch, Trained, TrainedSplit, Weight};

@@ -1,7 +1,9 @@
-//! Tables as text: GitHub Markdown, LaTeX, CSV and JSON.
+//! Tables as text: GitHub Markdown, LaTeX, CSV and JSON; [`plain`] has pieces to lay out on a terminal.
 //!
 //! Markdown and LaTeX show shares in percent, `mean ± std`, and `–` where there is no cell; CSV and JSON hold the plain
 //! numbers. Labels are escaped for each format, so no label can become markup.
+
+pub(super) mod plain;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -216,7 +218,7 @@ impl Table {
     }
 
     /// Every note with its mark.
-    fn footnotes(&self, show: impl Fn(&str, &str) -> String) -> String {
+    fn footnotes(&self, mut show: impl FnMut(&str, &str) -> String) -> String {
         let notes = self.notes();
         let mut text: String = (1..)
             .zip(notes.iter().take(MOST_NOTES))

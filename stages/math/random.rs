@@ -13,6 +13,15 @@ pub struct Stream {
     spare_normal: Option<f64>,
 }
 
+/// Where a stream stands: what is needed to draw what comes next, besides its name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Position {
+    /// 32-bit words drawn so far.
+    pub words: u128,
+    /// The second of two normal numbers, which are made together.
+    pub spare_normal: Option<f64>,
+}
+
 impl Stream {
     /// Opens the stream of `seed` for a purpose, such as `&["split", "3"]`.
     pub fn new(seed: u64, purpose: &[&str]) -> Self {
@@ -23,6 +32,19 @@ impl Stream {
             hasher.update(word.as_bytes());
         }
         Self { rng: ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()), spare_normal: None }
+    }
+
+    /// Returns where the stream stands.
+    pub fn position(&self) -> Position {
+        Position { words: self.rng.get_word_pos(), spare_normal: self.spare_normal }
+    }
+
+    /// Goes to a position of a stream of the same name.
+    #[must_use]
+    pub fn at(mut self, position: Position) -> Self {
+        self.rng.set_word_pos(position.words);
+        self.spare_normal = position.spare_normal;
+        self
     }
 
     /// Draws 32 random bits.
@@ -77,6 +99,34 @@ impl Stream {
         for i in (1..items.len()).rev() {
             let j = self.below(i as u64 + 1) as usize;
             items.swap(i, j);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_goes_on_from_any_position() {
+        let open = || Stream::new(7, &["testing"]);
+        // Words are made in blocks; positions inside one, at its end, and between two normal numbers.
+        for drawn in [0, 1, 2, 63, 64, 65, 127, 200] {
+            for normals in [0, 1, 2] {
+                let mut stream = open();
+                (0..drawn).for_each(|_| {
+                    stream.bits();
+                });
+                (0..normals).for_each(|_| {
+                    stream.normal();
+                });
+                let mut again = open().at(stream.position());
+                assert_eq!(again.position(), stream.position());
+                for _ in 0..100 {
+                    assert_eq!(again.normal().to_bits(), stream.normal().to_bits(), "{drawn} words, {normals} normals");
+                    assert_eq!((again.bits(), again.below(10)), (stream.bits(), stream.below(10)));
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use candle_core::Device;
 
 use super::Pass;
 use super::ops::Sides;
-use crate::math::random::Stream;
+use crate::math::random::{Position, Stream};
 
 /// The random streams of one lane: one per purpose, so that a draw for one never shifts another.
 pub struct Streams {
@@ -15,12 +15,14 @@ pub struct Streams {
     /// The split as streams are named by it.
     name: String,
     open: BTreeMap<&'static str, Stream>,
+    /// Where streams stand that an earlier run has opened and this one has not.
+    left: BTreeMap<String, Position>,
 }
 
 impl Streams {
     /// Names the streams of a split.
     pub fn new(seed: u64, split: usize) -> Self {
-        Self { seed, split, name: split.to_string(), open: BTreeMap::new() }
+        Self { seed, split, name: split.to_string(), open: BTreeMap::new(), left: BTreeMap::new() }
     }
 
     /// Returns the split.
@@ -30,7 +32,24 @@ impl Streams {
 
     /// Returns the stream of a purpose, such as `init/lin1`, where it was left.
     pub fn open(&mut self, purpose: &'static str) -> &mut Stream {
-        self.open.entry(purpose).or_insert_with(|| Stream::new(self.seed, &["train", &self.name, purpose]))
+        self.open.entry(purpose).or_insert_with(|| {
+            let stream = Stream::new(self.seed, &["train", &self.name, purpose]);
+            match self.left.remove(purpose) {
+                Some(position) => stream.at(position),
+                None => stream,
+            }
+        })
+    }
+
+    /// Returns where all streams stand, by purpose.
+    pub fn positions(&self) -> BTreeMap<String, Position> {
+        let open = self.open.iter().map(|(purpose, stream)| ((*purpose).to_owned(), stream.position()));
+        self.left.clone().into_iter().chain(open).collect()
+    }
+
+    /// Goes on where the streams of an earlier run stood.
+    pub fn resume(&mut self, positions: BTreeMap<String, Position>) {
+        (self.open, self.left) = (BTreeMap::new(), positions);
     }
 
     /// Returns a number that stands for the stream of a purpose on a GPU: its first 64 bits.
@@ -63,6 +82,19 @@ impl BatchStreams {
     /// Returns the streams, by lane.
     pub fn lanes(&mut self) -> &mut [Streams] {
         &mut self.lanes
+    }
+
+    /// Goes on after that many passes, where the streams of every lane stood.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "drawn masks need no count"))]
+    pub fn resume(&mut self, passes: u64, positions: impl IntoIterator<Item = BTreeMap<String, Position>>) {
+        self.lanes.iter_mut().zip(positions).for_each(|(lane, positions)| lane.resume(positions));
+        #[cfg(feature = "cuda")]
+        self.keys.iter_mut().for_each(|keys| keys.resume(passes));
+    }
+
+    /// Returns where the streams of a lane stand.
+    pub fn positions(&self, lane: usize) -> BTreeMap<String, Position> {
+        self.lanes.get(lane).map(Streams::positions).unwrap_or_default()
     }
 
     /// Starts a pass.
@@ -105,6 +137,11 @@ pub(super) mod keys {
         pub fn next_pass(&mut self) {
             self.passes += 1;
             self.named.values_mut().for_each(|(_, uses)| *uses = 0);
+        }
+
+        /// Goes on after that many passes.
+        pub fn resume(&mut self, passes: u64) {
+            self.passes = passes;
         }
 
         /// Returns the masks of this pass.

@@ -81,6 +81,16 @@ impl Adam {
         }))
     }
 
+    /// Returns the steps taken and both moments; none before the first step.
+    pub fn state(&self) -> Option<(i32, &[Tensor; 2])> {
+        self.moments.as_ref().map(|moments| (self.t, moments))
+    }
+
+    /// Goes on from what [`Adam::state`] returned.
+    pub fn resume(&mut self, steps: i32, moments: [Tensor; 2]) {
+        (self.t, self.moments) = (steps, Some(moments));
+    }
+
     /// Keeps some lanes.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Lost;
-use crate::contract::params::{self, Problem, TextPath};
+use crate::contract::params::{self, Problem, TextPath, nearest_help};
 use crate::kinds::{Metric, Spread, ValMetric};
 
 /// Parameters of `tabulate`. A person writes some of them in a table of the pipeline; the planner fills in those that are
@@ -55,6 +55,9 @@ pub struct Params {
     pub reference: Option<TextPath>,
     /// What the published values are called.
     pub reference_title: String,
+    /// What that file calls rows that have another label here, such as `PP-GNN (features): PP-GNN`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reference_rows: BTreeMap<String, String>,
 }
 
 /// A cell that cannot be computed.
@@ -132,6 +135,7 @@ impl Default for Params {
             absent: Vec::new(),
             reference: None,
             reference_title: "reference".into(),
+            reference_rows: BTreeMap::new(),
         }
     }
 }
@@ -169,6 +173,11 @@ impl params::Params for Params {
                     format!("the cell of row {} and column {} is outside of the table", cell.row, cell.column);
                 problems.push(Problem::value("absent", message));
             }
+        }
+        for label in self.reference_rows.keys().filter(|label| !self.rows.contains(label)) {
+            let message = format!("the table has no row `{label}`");
+            let help = nearest_help(label, self.rows.iter().map(String::as_str));
+            problems.push(Problem::value("reference-rows", message).with_help(help));
         }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }

@@ -49,12 +49,13 @@ fn published(path: &Path, params: &Params, scores: Scores) -> Result<Published, 
             },
         };
         let reference = Reference { mean: number(2)?, std: number(3)?, note: field(4).to_owned() };
-        let find = |labels: &[String], at: usize| labels.iter().position(|l| l == field(at));
-        if let (Some(row), Some(column)) = (find(&params.rows, 0), find(&params.columns, 1))
-            && published.insert((row, column), reference).is_some()
-        {
-            let what = format!("row `{}` and column `{}` have a value already", field(0), field(1));
-            return Err(StageError::data(place(line), what));
+        let Some(column) = params.columns.iter().position(|label| label == field(1)) else { continue };
+        let called = |label: &String| params.reference_rows.get(label).unwrap_or(label) == field(0);
+        for row in (0..params.rows.len()).filter(|row| called(&params.rows[*row])) {
+            if published.insert((row, column), reference.clone()).is_some() {
+                let what = format!("row `{}` and column `{}` have a value already", field(0), field(1));
+                return Err(StageError::data(place(line), what));
+            }
         }
     }
     Ok(published)

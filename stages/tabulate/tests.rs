@@ -200,6 +200,22 @@ fn published_values_find_their_cells() {
 }
 
 #[test]
+fn a_row_may_have_another_name_in_the_file_and_several_may_share_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("paper.csv");
+    std::fs::write(&path, "row,column,mean,std,note\nGCN,cora,81.5,,\ngcn,texas,1,,\n").unwrap();
+    let called = |label: &str| (label.to_owned(), "GCN".to_owned());
+    let rows = [called("gcn"), called("mlp")].into();
+    let params = Params { reference: Some(TextPath(path)), reference_rows: rows, ..params(vec![]) };
+    let published = references(&params, &[]).unwrap();
+    assert_eq!(published.keys().collect::<Vec<_>>(), [&(0, 1), &(1, 1)], "not by its own label any more");
+    let odd = Params { reference_rows: [called("gnc")].into(), ..params };
+    let problem = &crate::contract::params::Params::check(&odd).unwrap_err()[0];
+    assert_eq!(problem.message, "the table has no row `gnc`");
+    assert!(problem.help.as_ref().unwrap().contains("`gcn`"));
+}
+
+#[test]
 fn a_broken_file_of_published_values_is_named_with_its_line() {
     let message = |text: &str| reference(text).unwrap_err().to_string();
     assert!(message("row,column,mean\n").ends_with("expected `row,column,mean,std,note`"));

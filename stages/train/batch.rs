@@ -1,5 +1,7 @@
 //! Training of one batch: the epoch loop, the choice of the epoch that is kept, and the lanes that leave.
 
+mod resume;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,6 +10,7 @@ use candle_core::{DType, Result as TensorResult, Tensor};
 
 use super::Run;
 use super::fits::undefined;
+use super::points::Clock;
 use crate::contract::StageError;
 use crate::kinds::{Epoch, Part, ScoreDef, TrainedSplit, Undefined};
 use crate::models::ops::{AsTensor, Gradients, LaneScore, Sides, Tape, Targets, score_pass};
@@ -17,6 +20,8 @@ use crate::optim::{Adam, Settings, WindowedStop};
 /// The lanes of a batch that still train, and their state.
 pub(super) struct Batch<'r> {
     run: &'r Run<'r>,
+    /// The pass that comes next.
+    epoch: usize,
     lanes: Vec<Lane>,
     streams: BatchStreams,
     model: Box<dyn Model>,
@@ -60,9 +65,6 @@ enum End {
     Unwanted,
 }
 
-/// The result of one split, with its index.
-pub(super) type Finished = (usize, Result<TrainedSplit, StageError>);
-
 impl<'r> Batch<'r> {
     /// Builds the model for some splits.
     pub fn new(run: &'r Run<'r>, splits: &[usize]) -> Result<Self, StageError> {
@@ -76,18 +78,10 @@ impl<'r> Batch<'r> {
         let labels: Arc<[u32]> = run.labels.into();
         let targets = |part| Targets::new(labels.clone(), splits.iter().map(|s| run.splits.nodes(*s, part)).collect());
         let further: Arc<[&'static ScoreDef]> = run.watched.further.as_slice().into();
-        let lane = |split: &usize| Lane {
-            split: *split,
-            stop: WindowedStop::new(run.params.window),
-            history: Vec::new(),
-            kept: None,
-            train_loss: f64::NAN,
-            last_finite: None,
-            ends: None,
-        };
         Ok(Self {
             run,
-            lanes: splits.iter().map(lane).collect(),
+            epoch: 0,
+            lanes: splits.iter().map(|split| Lane::new(run, *split)).collect(),
             streams,
             model,
             weights,
@@ -98,56 +92,65 @@ impl<'r> Batch<'r> {
         })
     }
 
-    /// Trains until every lane has ended.
-    pub fn train(mut self) -> Result<Vec<Finished>, StageError> {
-        let epochs = self.run.params.epochs;
-        let mut finished = Vec::with_capacity(self.lanes.len());
-        for epoch in 0..=epochs {
-            self.run.job.check_cancelled()?;
-            let sides = match epoch {
-                0 => Sides::Train,
-                _ if epoch == epochs => Sides::Eval,
-                _ => Sides::Both,
-            };
-            let (tape, data) = (Tape::new(sides), &self.run.data);
-            let x = Input::new(&data.features, &tape);
-            let mut output = self.model.forward(data, &x, &mut self.streams.pass(sides))?;
-            let (train, val) = (sides.train().then_some(&self.train), sides.evaluate().then_some(&self.val));
-            let scores = score_pass(&output.logits, train, output.term.as_ref(), val)?;
-            if let Some(name) = self.hidden.keys().find(|name| output.hidden.iter().all(|(n, _)| n != *name)) {
-                let what =
-                    format!("`{}` names the activation `{name}`, which it does not return", self.run.params.model);
-                return Err(StageError::Unusable { what, hint: None });
-            }
-            // The weights are those that the epoch before has left.
-            if let Some(scores) = scores.val {
-                self.keep(&output, epoch - 1, &scores)?;
-            }
-            // Memory that the way back can use again.
-            output.hidden.clear();
-            let Some((losses, gradient)) = scores.train else { break };
-            if self.lanes.iter().all(|lane| lane.ends.is_some()) {
-                break;
-            }
-            let mut from = vec![(output.logits.main().clone(), gradient)];
-            if let Some(term) = output.term {
-                from.push((term.clone(), term.ones_like()?));
-            }
-            for (lane, loss) in self.lanes.iter_mut().zip(losses) {
-                lane.train_loss = loss;
-                lane.must_be_finite(self.run, loss, "training", epoch);
-            }
-            let gradients = tape.back(from)?;
-            self.step(&gradients, epoch)?;
-            self.leave(&mut finished)?;
-            if self.lanes.is_empty() {
-                break;
-            }
+    /// Trains until every lane has ended, and leaves resume points now and then.
+    pub fn train(mut self, clock: &mut Clock) -> Result<(), StageError> {
+        while self.next_epoch(clock)? {}
+        Ok(())
+    }
+
+    /// Goes on by one epoch, after leaving resume points if they are due. Returns whether a lane is left.
+    pub fn next_epoch(&mut self, clock: &mut Clock) -> Result<bool, StageError> {
+        self.run.job.check_cancelled()?;
+        clock.tick(|| {
+            self.run.leave_finished();
+            self.leave_points()
+        })?;
+        self.pass()?;
+        Ok(!self.lanes.is_empty())
+    }
+
+    /// Makes the pass of one epoch: it evaluates the weights that the epoch before has left, and trains unless that was the last.
+    fn pass(&mut self) -> Result<(), StageError> {
+        let (epoch, epochs) = (self.epoch, self.run.params.epochs);
+        self.epoch += 1;
+        let sides = match epoch {
+            0 => Sides::Train,
+            _ if epoch == epochs => Sides::Eval,
+            _ => Sides::Both,
+        };
+        let (tape, data) = (Tape::new(sides), &self.run.data);
+        let x = Input::new(&data.features, &tape);
+        let mut output = self.model.forward(data, &x, &mut self.streams.pass(sides))?;
+        let (train, val) = (sides.train().then_some(&self.train), sides.evaluate().then_some(&self.val));
+        let scores = score_pass(&output.logits, train, output.term.as_ref(), val)?;
+        if let Some(name) = self.hidden.keys().find(|name| output.hidden.iter().all(|(n, _)| n != *name)) {
+            let what = format!("`{}` names the activation `{name}`, which it does not return", self.run.params.model);
+            return Err(StageError::Unusable { what, hint: None });
         }
-        // The lanes that are left have run all epochs.
-        self.lanes.iter_mut().for_each(|lane| lane.ends = lane.ends.take().or(Some(End::Stopped)));
-        self.leave(&mut finished)?;
-        Ok(finished)
+        if let Some(scores) = scores.val {
+            self.keep(&output, epoch - 1, &scores)?;
+        }
+        // Memory that the way back can use again.
+        output.hidden.clear();
+        let Some((losses, gradient)) = scores.train else {
+            // The lanes that are left have run all epochs.
+            self.lanes.iter_mut().for_each(|lane| lane.ends = lane.ends.take().or(Some(End::Stopped)));
+            return self.leave();
+        };
+        if self.lanes.iter().all(|lane| lane.ends.is_some()) {
+            return self.leave();
+        }
+        let mut from = vec![(output.logits.main().clone(), gradient)];
+        if let Some(term) = output.term {
+            from.push((term.clone(), term.ones_like()?));
+        }
+        for (lane, loss) in self.lanes.iter_mut().zip(losses) {
+            lane.train_loss = loss;
+            lane.must_be_finite(self.run, loss, "training", epoch);
+        }
+        let gradients = tape.back(from)?;
+        self.step(&gradients, epoch)?;
+        self.leave()
     }
 
     /// Enters the scores of an epoch, keeps it where it is the best so far, and ends lanes that stop early.
@@ -167,11 +170,7 @@ impl<'r> Batch<'r> {
             };
             let now =
                 Epoch { train_loss: lane.train_loss, val_loss: score.loss, val_accuracy: score.accuracy, further };
-            let (worth, stop) = (self.run.watched.select.worth(&now), self.run.watched.stop.worth(&now));
-            lane.history.push(now);
-            // Strict, so the first of equally good epochs stays.
-            if lane.kept.is_none_or(|(_, best)| worth > best) {
-                lane.kept = Some((epoch, worth));
+            if lane.enter(self.run, now) {
                 keep_lane(&mut self.logits, logits, i)?;
                 for weight in &mut self.weights {
                     keep_lane(&mut weight.kept, &weight.named.param.tensor().detach(), i)?;
@@ -181,9 +180,6 @@ impl<'r> Batch<'r> {
                         keep_lane(kept, activation, i)?;
                     }
                 }
-            }
-            if lane.stop.observe(-stop) {
-                lane.ends = Some(End::Stopped);
             }
         }
         let scored = self.lanes.iter().filter(|lane| lane.history.len() == epoch + 1);
@@ -207,7 +203,7 @@ impl<'r> Batch<'r> {
     }
 
     /// Takes the lanes that have ended out of the batch.
-    fn leave(&mut self, finished: &mut Vec<Finished>) -> Result<(), StageError> {
+    fn leave(&mut self) -> Result<(), StageError> {
         if self.lanes.iter().all(|lane| lane.ends.is_none()) {
             return Ok(());
         }
@@ -220,8 +216,11 @@ impl<'r> Batch<'r> {
             };
             self.run.report_end(lane.split, lane.history.len());
             match end {
-                End::Stopped => finished.push((lane.split, self.result(lane, i))),
-                End::Failed(error) => finished.push((lane.split, Err(error))),
+                End::Stopped => {
+                    let history = std::mem::take(&mut lane.history);
+                    self.run.finish(lane.split, self.result(&lane, history, i));
+                }
+                End::Failed(error) => self.run.finish(lane.split, Err(error)),
                 End::Unwanted => {}
             }
         }
@@ -248,28 +247,54 @@ impl<'r> Batch<'r> {
         Ok(())
     }
 
-    /// What a lane has kept; it is the `i`-th of the tensors.
-    fn result(&self, lane: Lane, i: usize) -> Result<TrainedSplit, StageError> {
+    /// What a lane with this history has kept; it is the `i`-th of the tensors.
+    fn result(&self, lane: &Lane, history: Vec<Epoch>, i: usize) -> Result<TrainedSplit, StageError> {
         let no_epoch = || StageError::unusable("no epoch was run", "`epochs` must be at least 1");
         let (best_epoch, _) = lane.kept.ok_or_else(no_epoch)?;
-        let values = |tensor: &Tensor| tensor.get(i)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
         let named = |(name, kept): (&str, &Option<Tensor>)| {
             let kept = kept.as_ref().ok_or_else(no_epoch)?;
-            Ok((name.to_owned(), (kept.dims()[1..].to_vec(), values(kept)?)))
+            Ok((name.to_owned(), (kept.dims()[1..].to_vec(), values(kept, i)?)))
         };
         let weights = self.weights.iter().map(|weight| named((&weight.named.name, &weight.kept)));
         let hidden = self.hidden.iter().map(|(name, kept)| named((name, kept)));
         Ok(TrainedSplit {
             best_epoch,
-            logits: values(self.logits.as_ref().ok_or_else(no_epoch)?)?,
+            logits: values(self.logits.as_ref().ok_or_else(no_epoch)?, i)?,
             weights: weights.collect::<Result<_, StageError>>()?,
             hidden: hidden.collect::<Result<_, StageError>>()?,
-            history: lane.history,
+            history,
         })
     }
 }
 
 impl Lane {
+    fn new(run: &Run, split: usize) -> Self {
+        Self {
+            split,
+            stop: WindowedStop::new(run.params.window),
+            history: Vec::new(),
+            kept: None,
+            train_loss: f64::NAN,
+            last_finite: None,
+            ends: None,
+        }
+    }
+
+    /// Enters the next epoch, and ends if the rule says so. Returns whether the epoch is the one to keep.
+    fn enter(&mut self, run: &Run, now: Epoch) -> bool {
+        let (worth, stop) = (run.watched.select.worth(&now), run.watched.stop.worth(&now));
+        // Strict, so the first of equally good epochs stays.
+        let best = self.kept.is_none_or(|(_, best)| worth > best);
+        if best {
+            self.kept = Some((self.history.len(), worth));
+        }
+        self.history.push(now);
+        if self.stop.observe(-stop) {
+            self.ends = Some(End::Stopped);
+        }
+        best
+    }
+
     /// Returns the metrics that decide, which must be defined.
     fn further(&self, run: &Run, scores: &[Result<f64, Undefined>]) -> Result<Vec<f64>, StageError> {
         let value = |(row, score): (&&ScoreDef, &Result<f64, Undefined>)| {
@@ -309,6 +334,11 @@ impl Lane {
             self.ends = Some(End::Unwanted);
         }
     }
+}
+
+/// Reads one lane of a tensor.
+fn values(tensor: &Tensor, lane: usize) -> TensorResult<Vec<f32>> {
+    tensor.get(lane)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
 }
 
 /// Copies one lane of a tensor, where the tensor is.

@@ -1,6 +1,7 @@
 //! What survives `kill -9`, damage, and many processes at once.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 use std::time::Duration;
 
 use ppgnn::store::{ArtifactRef, Opened, Store};
@@ -35,8 +36,7 @@ fn killed_runs_lose_nothing_and_end_in_the_same_bytes() {
     let mut kept = 0;
     while landed < kills {
         let name = format!("stormy-{store}");
-        let mut child =
-            run(&name).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let mut child = run(&name).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(5 + delays.next_below(whole)));
         child.kill().unwrap();
         if child.wait().unwrap().success() {
@@ -67,6 +67,46 @@ fn killed_runs_lose_nothing_and_end_in_the_same_bytes() {
     }
     assert!(store > 0, "kills must let runs come to an end now and then");
     eprintln!("{landed} kills, {finished_early} runs that ended first, {store} stores filled, {whole} ms undisturbed");
+}
+
+#[test]
+fn training_that_was_killed_goes_on_from_its_last_resume_point_with_the_same_bytes() {
+    let project = Project::new().file("tiny.yaml", &TINY.replace("epochs: 5,", "epochs: 1500, window: 0,"));
+    let run = |store: &str, threads: &str| {
+        let mut command = project.command(&["run", "tiny.yaml", "-j", threads, "--artifacts", store]);
+        // A minute is too long for a test.
+        command.env("PPGNN_CHECKPOINT_SECONDS", "0.02");
+        command
+    };
+    assert!(run("calm", "1").output().unwrap().status.success());
+    let points = || {
+        let found = files(&project.path("stormy/resume")).into_iter();
+        found.filter(|path| path.extension().is_some_and(|ending| ending == "point")).collect::<Vec<_>>()
+    };
+    // Every kill waits for points that are newer than those of the run before; another number of threads makes other batches.
+    let mut newest = None;
+    for threads in ["2", "1", "3"] {
+        let mut child = run("stormy", threads).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        loop {
+            let changed = points().iter().filter_map(|path| path.metadata().ok()?.modified().ok()).max();
+            if changed > newest {
+                newest = changed;
+                break;
+            }
+            assert!(child.try_wait().unwrap().is_none(), "it was over before there was a resume point");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
+    }
+    assert!(!points().is_empty());
+    assert!(run("stormy", "2").output().unwrap().status.success());
+    assert_same(&project, "calm", "stormy");
+    let events = project.events("stormy");
+    let notes = events.iter().filter_map(|event| event["progress"]["note"].as_str());
+    let continued: Vec<&str> = notes.filter(|note| note.starts_with("continues from epoch ")).collect();
+    assert!(!continued.is_empty(), "no attempt went on");
+    assert!(files(&project.path("stormy/resume")).is_empty(), "finished nodes need no resume points");
 }
 
 fn assert_same(project: &Project, calm: &str, stormy: &str) {

@@ -146,6 +146,7 @@ fn a_run_takes_over_when_the_process_it_waits_for_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let (world, [_, b, c]) = world_at(dir.path(), 20);
     let mut child = start("processes::program_runs_for_ever", dir.path());
+    let pid = child.id();
     wait_until(|| world.executions() == 1);
     let killer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
@@ -155,8 +156,29 @@ fn a_run_takes_over_when_the_process_it_waits_for_is_killed() {
     let (report, seen) = world.run(&[b, c]);
     killer.join().unwrap();
     assert_eq!(report.ran, 3);
-    let waits = seen.pick(|e| if let Event::NodeWaiting { node, .. } = e { Some(node.to_string()) } else { None });
-    assert_eq!(waits, ["slow/1"], "said once, however often it was asked");
+    let waits = seen.pick(|e| {
+        let Event::NodeWaiting { node, holder, .. } = e else { return None };
+        Some((node.to_string(), holder.as_ref().map(|holder| holder.pid)))
+    });
+    assert_eq!(waits, [("slow/1".to_owned(), Some(pid))], "said once, however often it was asked");
+}
+
+#[test]
+fn time_in_which_a_process_was_stopped_does_not_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, [a, ..]) = world_at(dir.path(), 200);
+    let mut child = start("processes::program_runs", dir.path());
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    };
+    wait_until(|| world.executions() == 1);
+    signal("-STOP");
+    std::thread::sleep(Duration::from_secs(4));
+    signal("-CONT");
+    assert!(child.wait().unwrap().success());
+    let seconds = world.store().get(&world.plan.node(a).key, "slow").unwrap().manifest.seconds;
+    assert!(seconds < 2.5, "{seconds} s, of which the process was stopped for 4");
 }
 
 #[test]

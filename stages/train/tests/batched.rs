@@ -6,10 +6,10 @@ use super::*;
 use crate::models::Model;
 use crate::models::testing::{Built, build_by_name, zoo};
 
-const SPLITS: usize = 5;
+pub(super) const SPLITS: usize = 5;
 
 /// Steps so large that the validation loss soon rises, in every split at another time.
-fn restless(model: &str, epochs: usize) -> Params {
+pub(super) fn restless(model: &str, epochs: usize) -> Params {
     Params {
         epochs,
         lr: 0.03,
@@ -22,7 +22,7 @@ fn restless(model: &str, epochs: usize) -> Params {
 }
 
 /// The graph of the tests as a model wants it, with dense and with sparse features, which say something about the labels.
-fn graphs(model: &str) -> [TestGraph; 2] {
+pub(super) fn graphs(model: &str) -> [TestGraph; 2] {
     [false, true].map(|sparse| {
         let (operator, mut nodes, spectrum) = testing::artifacts_with(model != "bernnet");
         if sparse {
@@ -39,9 +39,10 @@ fn in_groups(p: &Params, variant: &Value, graph: &TestGraph, groups: &[&[usize]]
     let cancel = AtomicBool::new(false);
     let (job, splits) = (Job { chosen: chosen(&p.model, variant), ..Job::alone(&cancel) }, splits(SPLITS));
     let run = Run::new(p, graph.parts(), &splits, &job).unwrap();
-    let mut all: Vec<_> = groups.iter().flat_map(|g| Batch::new(&run, g).and_then(Batch::train).unwrap()).collect();
-    all.sort_by_key(|(split, _)| *split);
-    all.into_iter().map(|(_, result)| result.unwrap()).collect()
+    groups.iter().for_each(|g| Batch::new(&run, g).unwrap().train(&mut run.points.clock()).unwrap());
+    let mut all = std::mem::take(&mut *lock(&run.finished));
+    all.sort_by_key(|finished| finished.split);
+    all.into_iter().map(|finished| finished.result.unwrap()).collect()
 }
 
 #[test]

@@ -73,9 +73,9 @@ fn splits_that_train_do_not_hide_one_that_fails() {
 
 /// Collects what is reported, and may cancel the run then.
 #[derive(Default)]
-struct Notes {
-    seen: Mutex<Vec<Progress>>,
-    cancel: AtomicBool,
+pub(super) struct Notes {
+    pub seen: Mutex<Vec<Progress>>,
+    pub cancel: AtomicBool,
     cancels: bool,
 }
 

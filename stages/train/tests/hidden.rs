@@ -60,10 +60,10 @@ fn what_a_model_changes_itself_is_stored_as_it_was_at_the_kept_epoch() {
     for lr in [0.01, 0.02, 0.03, 0.05, 0.1] {
         let params = Params { keep_hidden: true, window: 4, lr, ..keeping("centred") };
         let run = Run::new(&params, graph.parts(), &splits, &job).unwrap();
-        let finished = Batch::new(&run, &[0, 1, 2, 3]).unwrap().train().unwrap();
+        Batch::new(&run, &[0, 1, 2, 3]).unwrap().train(&mut run.points.clock()).unwrap();
         let (mut means, mut lengths) = (Vec::new(), Vec::new());
-        for (_, split) in finished {
-            let split = split.unwrap();
+        for finished in std::mem::take(&mut *lock(&run.finished)) {
+            let split = finished.result.unwrap();
             let mut streams = testing::streams(1);
             let mut weights = Weights::new(&mut streams, DType::F32, Device::Cpu);
             let model = run.model.build(&run.data, &mut weights).unwrap();
