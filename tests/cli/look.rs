@@ -149,6 +149,7 @@ fn the_schema_accepts_what_the_program_accepts_and_refuses_what_it_refuses() {
         "{ppgnn: 1, name: x, stages: {evd: {inputs: {grph: x}}}}",
         "{ppgnn: 1, name: x, stages: {evd: {inputs: {operator: x, larger: y}}}}",
         "{ppgnn: 1, name: x, stages: {other: {uses: evd, params: {kk: 3}}}}",
+        "{ppgnn: 1, name: x, stages: {}, tables: {t: {rows: a}}}",
     ] {
         assert!(!validator.is_valid(&read(wrong)), "{wrong}");
     }
