@@ -82,7 +82,8 @@ fn the_pipelines_of_the_paper_share_eigenpairs() {
         evd.map(|n| n["key"].as_str().unwrap().to_owned()).collect::<std::collections::BTreeSet<_>>()
     };
     let (tables, filters) = (keys("heterophily"), keys("ablation-filters"));
-    assert_eq!((tables.len(), filters.len(), tables.intersection(&filters).count()), (5, 4, 2));
+    // Squirrel's largest k is that of both; Chameleon's 256 pairs are a slice of 1024 in the second.
+    assert_eq!((tables.len(), filters.len(), tables.intersection(&filters).count()), (5, 12, 1));
 }
 
 /// Decomposes a data set with both solvers and compares values and spaces.

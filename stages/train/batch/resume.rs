@@ -72,7 +72,8 @@ impl<'r> Batch<'r> {
             lane.enter(self.run, epoch.clone());
         }
         let hidden = result.hidden.iter().map(|(name, (shape, _))| (name.as_str(), shape.first()));
-        lane.kept.is_some_and(|(best, _)| best == result.best_epoch)
+        result.history.len() <= params.epochs
+            && lane.kept.is_some_and(|(best, _)| best == result.best_epoch)
             && result.logits.len() == data.nodes * data.classes
             && hidden.eq(self.hidden.keys().map(|name| (*name, Some(&data.nodes))))
             && self.has(&result.weights)
