@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train kill-loop faults lapack check-cuda clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train bench-large kill-loop faults lapack check-cuda clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -38,10 +38,16 @@ bench-evd: ## Time eigenpairs against SciPy and NumPy (PEERS: the folder of peer
 	test -x target/peers/bin/python || { python3 -m venv target/peers && target/peers/bin/pip install --quiet numpy scipy; }
 	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --profile quick --bench evd
 
-bench-train: ## Time training against PyTorch (PEERS: the folder of peer_torch.py), another build (PPGNN_BASELINE), and the machine
+ROWS ?=
+bench-train: ## Time training against PyTorch, another build (PPGNN_BASELINE), and the machine; ROWS="cora gfir" chooses
 	test -x target/peers/bin/python || python3 -m venv target/peers
 	target/peers/bin/python -c 'import torch, scipy' 2>/dev/null || target/peers/bin/pip install --quiet numpy scipy torch
-	PPGNN_PEERS=$(PEERS) PPGNN_PYTHON=target/peers/bin/python cargo bench --profile quick --bench train
+	PPGNN_PYTHON=$(CURDIR)/target/peers/bin/python cargo bench --profile quick --bench train -- $(ROWS)
+
+bench-large: ## Time and peak memory of training on generated graphs of the size of Flickr, OGBN-arXiv and Cora-Full; ROWS chooses
+	test -x target/peers/bin/python || { python3 -m venv target/peers && target/peers/bin/pip install --quiet numpy; }
+	cargo build --profile quick
+	target/peers/bin/python benches/large.py target/quick/ppgnn $(ROWS)
 
 kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture

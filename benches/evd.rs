@@ -115,7 +115,7 @@ fn operator(name: &str) -> Option<Csr> {
 
 /// Runs the peer once, and returns the line of JSON that it prints.
 fn peer(data: &Path, k: usize, dense: bool) -> Option<Value> {
-    let mut command = support::peer("peer_eigsh.py")?;
+    let mut command = support::peer(&Path::new(&support::setting("PPGNN_PEERS")?).join("peer_eigsh.py"))?;
     command.arg(data).args(["--k", &k.to_string()]);
     command.args(dense.then_some("--dense")).env("OPENBLAS_NUM_THREADS", threads().to_string());
     said(&mut command)

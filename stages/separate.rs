@@ -8,13 +8,14 @@
 //! S is the operator, and the distance of two nodes that of its entries beside the diagonal. Published code sums S^k for k ≥ l only, which is the
 //! same: lower powers have nothing at distance l. It holds matrices of nodes × nodes for every power and hop. Here some columns of
 //! M are made at a time, by the same products that train filters, and only the entries of the hops that are asked for are kept: as
-//! many as there are pairs of nodes at those distances, which in a small world is every pair from the third or fourth hop on.
+//! many as there are pairs of nodes at those distances, which in a small world is every pair from the third or fourth hop on. That
+//! is n² entries, whatever the method: some nodes are looked at first, and hops that would take more than `memory` are refused.
 
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::params::Problem;
+use crate::contract::params::{Bytes, Problem};
 use crate::contract::{
     Artifact, Estimate, Job, Kind, Known, Memory, Progress, Size, Sizes, Slot, Stage, StageError, Term, Work,
 };
@@ -24,6 +25,12 @@ use crate::math::kernels::hops::{Basis, Hops};
 
 /// Columns of M that are made at a time: full registers, and a row of them is a line or two of the cache.
 const BLOCK: usize = 32;
+/// Bytes of an entry while rows are collected.
+const ENTRY: usize = 20;
+/// Nodes that tell how many entries there will be.
+const SAMPLE: usize = 32;
+/// Memory that entries may take.
+const MEMORY: Bytes = Bytes(12 << 30);
 
 /// Parameters of `separate`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -34,11 +41,20 @@ pub struct Params {
     pub depth: usize,
     /// The distances that are kept; none is further than `depth`.
     pub hops: Vec<usize>,
+    /// Memory that the entries of all hops may take, such as `8GiB`.
+    // Not in the key unless it is another one: results without it stay what they are.
+    #[serde(skip_serializing_if = "is_usual")]
+    #[schemars(extend("default" = "12GiB"))]
+    pub memory: Bytes,
+}
+
+fn is_usual(memory: &Bytes) -> bool {
+    *memory == MEMORY
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Self { depth: 10, hops: vec![1, 2, 3, 4] }
+        Self { depth: 10, hops: vec![1, 2, 3, 4], memory: MEMORY }
     }
 }
 
@@ -100,15 +116,58 @@ impl Stage for Separate {
             memory: Memory::default()
                 .and(entries * 40)
                 .and_each(nodes * (BLOCK * 40), "use a smaller graph")
-                .and_for(kept * 20, "keep fewer `hops`"),
+                .and_for(kept * ENTRY, "keep fewer `hops`"),
             notes: Vec::new(),
         }
+    }
+
+    fn fits(params: &Params, known: &Known) -> Result<(), StageError> {
+        let nodes = known.sizes("operator").known(size::NODES);
+        if let (Some(nodes), Some(hop)) = (nodes, params.hops.last())
+            && *hop >= nodes
+        {
+            return Err(too_far(*hop, &format!("a graph of `{nodes}` nodes")));
+        }
+        let stored = known.input("operator").and_then(|input| Operator::load(input.dir?).ok());
+        stored.map_or(Ok(()), |operator| within_memory(&operator.matrix, params))
     }
 
     fn run(params: &Params, job: &Job) -> Result<SeparatedHops, StageError> {
         let operator: Operator = job.input("operator")?;
         separate(operator.matrix, params, job)
     }
+}
+
+/// Refuses hops whose entries take more than the memory, by the neighbourhoods of some nodes that stand evenly among all.
+#[expect(clippy::cast_precision_loss, reason = "an estimate of two digits")]
+fn within_memory(matrix: &Csr, params: &Params) -> Result<(), StageError> {
+    let (n, farthest) = (matrix.n(), params.hops.last().copied().unwrap_or(0));
+    let nodes: Vec<usize> = (0..n.min(SAMPLE)).map(|i| i * n / n.min(SAMPLE)).collect();
+    let at = |node: &usize| {
+        distances(matrix, *node, farthest).into_iter().flatten().filter(|d| params.hops.contains(d)).count()
+    };
+    let pairs = nodes.par_iter().map(at).sum::<usize>() as f64 * n as f64 / nodes.len().max(1) as f64;
+    let Bytes(memory) = params.memory;
+    if pairs * ENTRY as f64 <= memory as f64 {
+        return Ok(());
+    }
+    Err(StageError::unusable(
+        format!(
+            "about `{pairs:.1e}` pairs of nodes are {:?} hops apart; they take about {:.0} GB, and `memory` allows {}",
+            params.hops,
+            pairs * ENTRY as f64 / 1e9,
+            params.memory
+        ),
+        "keep fewer `hops`: from some hop on, nearly all pairs of nodes are as near; or raise `memory`",
+    ))
+}
+
+/// A hop that no two nodes are apart.
+fn too_far(hop: usize, graph: &str) -> StageError {
+    StageError::unusable(
+        format!("no two nodes of {graph} are `{hop}` hops apart"),
+        format!("leave `{hop}` and further hops out of `hops`, here and in the model"),
+    )
 }
 
 /// Pairs of nodes at a distance, if every node had as many neighbours as the mean and none met again.
@@ -122,6 +181,7 @@ fn expected_entries(nodes: Size, degree: f64, hop: usize) -> Size {
 type Rows = Vec<Vec<(Vec<u32>, Vec<f32>)>>;
 
 fn separate(matrix: Csr, params: &Params, job: &Job) -> Result<SeparatedHops, StageError> {
+    within_memory(&matrix, params)?;
     let (n, operator) = (matrix.n(), Hops::new(matrix));
     let blocks: Vec<usize> = (0..n).step_by(BLOCK).collect();
     let done = std::sync::atomic::AtomicU64::new(0);
@@ -146,7 +206,10 @@ fn separate(matrix: Csr, params: &Params, job: &Job) -> Result<SeparatedHops, St
     };
     let hops = params.hops.iter().enumerate().map(|(at, l)| Some((*l, hop(at)?))).collect::<Option<Vec<_>>>();
     let hops = hops.ok_or_else(|| StageError::unusable("the operator is not symmetric", "use one of `normalize`"))?;
-    Ok(SeparatedHops { nodes: n, hops })
+    match hops.iter().find(|(_, matrix)| matrix.indices.is_empty()) {
+        Some((hop, _)) => Err(too_far(*hop, "this graph")),
+        None => Ok(SeparatedHops { nodes: n, hops }),
+    }
 }
 
 /// The rows of some nodes, from `first` on: of every kept hop, and of every node.
@@ -209,10 +272,14 @@ mod tests {
 
     fn separated(depth: usize, hops: Vec<usize>) -> (Csr, SeparatedHops) {
         let (operator, ..) = testing::artifacts();
+        (operator.matrix.clone(), tried(operator.matrix, depth, hops).unwrap())
+    }
+
+    fn tried(matrix: Csr, depth: usize, hops: Vec<usize>) -> Result<SeparatedHops, StageError> {
         let cancel = AtomicBool::new(false);
-        let params = Params { depth, hops };
+        let params = Params { depth, hops, ..Params::default() };
         params.check().unwrap();
-        (operator.matrix.clone(), separate(operator.matrix, &params, &Job::alone(&cancel)).unwrap())
+        separate(matrix, &params, &Job::alone(&cancel))
     }
 
     /// Dense powers, and distances by them: the first power with an entry.
@@ -239,9 +306,9 @@ mod tests {
 
     #[test]
     fn every_hop_holds_the_sum_of_powers_at_its_distance() {
-        let (matrix, found) = separated(6, vec![1, 2, 3, 5]);
+        let (matrix, found) = separated(6, vec![1, 2, 3]);
         let (sum, distance) = plain(&matrix, 6);
-        assert_eq!(found.hops.iter().map(|(l, _)| *l).collect::<Vec<_>>(), [1, 2, 3, 5]);
+        assert_eq!(found.hops.iter().map(|(l, _)| *l).collect::<Vec<_>>(), [1, 2, 3]);
         for (l, hop) in &found.hops {
             for i in 0..matrix.n() {
                 for j in 0..matrix.n() {
@@ -251,6 +318,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn hops_that_no_two_nodes_are_apart_are_refused() {
+        let (operator, ..) = testing::artifacts();
+        let error = tried(operator.matrix, 9, vec![1, 9]).unwrap_err();
+        assert_eq!(error.to_string(), "no two nodes of this graph are `9` hops apart");
+        assert!(error.hint().unwrap().contains("leave `9`"));
+        let sizes = Sizes::default().with(size::NODES, Size::exact(5));
+        let operator = crate::contract::KnownInput { slot: "operator", key: String::new(), sizes, dir: None };
+        let inputs = [operator];
+        let fits =
+            |hops: Vec<usize>| Separate::fits(&Params { depth: 9, hops, ..Params::default() }, &Known::of(&inputs));
+        assert!(fits(vec![1, 4]).is_ok());
+        assert!(fits(vec![1, 5]).unwrap_err().to_string().contains("a graph of `5` nodes are `5` hops apart"));
+    }
+
+    #[test]
+    fn hops_of_too_many_pairs_are_refused_before_anything_is_computed() {
+        // The graph has 14 nodes, all of which are in the sample: the pairs are counted.
+        let (operator, ..) = testing::artifacts();
+        let hops = vec![1, 2];
+        let made = separated(3, hops.clone()).1;
+        let pairs: usize = made.hops.iter().map(|(_, matrix)| matrix.indices.len()).sum::<usize>() - testing::NODES;
+        let bytes = u64::try_from(pairs * ENTRY).unwrap();
+        let within = |memory: u64| {
+            within_memory(&operator.matrix, &Params { depth: 3, hops: hops.clone(), memory: Bytes(memory) })
+        };
+        assert!(within(bytes).is_ok());
+        let error = within(bytes - 1).unwrap_err();
+        assert!(error.to_string().contains("pairs of nodes are [1, 2] hops apart"), "{error}");
+        assert!(error.hint().unwrap().contains("keep fewer `hops`"));
+        let written = |memory| serde_json::to_value(Params { memory, ..Params::default() }).unwrap();
+        assert!(written(MEMORY).get("memory").is_none(), "results without it keep their keys");
+        assert_eq!(written(Bytes(1 << 30))["memory"], "1GiB");
     }
 
     #[test]
@@ -264,12 +366,13 @@ mod tests {
 
     #[test]
     fn hops_out_of_reach_are_refused() {
-        let check = |hops: Vec<usize>| Params { depth: 3, hops }.check().map_err(|p| p[0].message.clone());
+        let check =
+            |hops: Vec<usize>| Params { depth: 3, hops, ..Params::default() }.check().map_err(|p| p[0].message.clone());
         assert!(check(vec![3, 1]).is_ok());
         assert_eq!(check(vec![]).unwrap_err(), "expected at least one hop, such as `[1, 2]`");
         assert_eq!(check(vec![1, 4]).unwrap_err(), "expected hops from 1 to the depth `3`, found `4`");
         assert_eq!(check(vec![0]).unwrap_err(), "expected hops from 1 to the depth `3`, found `0`");
         assert_eq!(check(vec![2, 2]).unwrap_err(), "hop `2` is listed twice");
-        assert_eq!(Params { depth: 3, hops: vec![3, 1] }.complete().hops, [1, 3]);
+        assert_eq!(Params { depth: 3, hops: vec![3, 1], ..Params::default() }.complete().hops, [1, 3]);
     }
 }

@@ -1,20 +1,22 @@
 """Times what a user would write instead: every model in PyTorch, as a careful user would write it.
 
-    python benches/peers/models.py FOLDER --model gcn-kipf --epochs 40 [--threads 2] [--sparse] [--set hidden=64 ...]
+    python benches/peers/models.py OBJECTS --params '{"model": "gfir", "order": 4, "dropout": 0.5}' [--threads 2] [--sparse]
     python benches/peers/models.py --check tests/science/models.json
 
-FOLDER holds `operator.npz`, `features.npz` and `nodes.npz` as `ppgnn export` writes them. Each epoch is a training pass, a step of
-Adam and one evaluation pass with loss and accuracy of the validation nodes, for one split. Products with the operator are sparse
-(CSR). Features are dense by default, which is faster for most sizes here; `--sparse` multiplies stored values alone. What is fixed
-is computed once. Prints one line of JSON.
+OBJECTS is the folder `objects` of a store with one artifact of every stage that the model needs. Each epoch is a training pass, a
+step of Adam and one evaluation pass with loss and accuracy of the validation nodes, for one split; epochs are counted for
+`--seconds`. Products with the operator are sparse (CSR). Features are dense, or with `--sparse` stored values alone are multiplied.
+What is fixed is computed once, and filters act as U (h * (U^T Z)). Prints one line of JSON.
 
-`--check` computes logits, loss and gradients from the weights of that file, which the program's own tests compare with as well: so
-both compute the same.
+`--check` computes logits, loss and gradients of every case of that file from its weights, which the program's own tests compare
+with as well: so both compute the same.
 """
 
 import argparse
 import json
 import time
+from math import comb
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -24,9 +26,11 @@ import torch.nn.functional as F
 class Graph:
     """Operator, features and what is made of them once."""
 
-    def __init__(self, operator, features, labels, train, val, hops=None, sparse=False):
+    def __init__(self, operator, features, labels, train, val, hops=None, sides=None, sparse=False):
         self.s, self.x, self.sparse = operator, features, sparse
         self.labels, self.train, self.val, self.hops = labels, train, val, hops or {}
+        # Eigenvalues, and eigenvectors in columns, of both sides.
+        self.sides = sides or {}
         self.fixed = {}
 
     def once(self, name, make):
@@ -83,8 +87,9 @@ class Net(torch.nn.Module):
         return g.s @ (self.drop(F.relu(h), p["dropout"]) @ w["conv2.weight"]) + w["conv2.bias"]
 
     def gcn_kipf(self, w, g, p):
-        h = F.relu(g.s @ g.times(w["conv1.weight"], p["dropout"], self.training))
-        return g.s @ (self.drop(h, p["dropout"]) @ w["conv2.weight"])
+        h = g.s @ g.times(w["conv1.weight"], p["dropout"], self.training)
+        h = self.norm(h, w, "norm1") if p.get("batch-norm") else h
+        return g.s @ (self.drop(F.relu(h), p["dropout"]) @ w["conv2.weight"])
 
     def gcn_ogb(self, w, g, p):
         h = g.times(w["conv1.weight"])
@@ -121,6 +126,36 @@ class Net(torch.nn.Module):
 
     def gpr_gnn(self, w, g, p):
         return self.polynomial(w["gamma"], self.drop(self.mlp(w, g, p), p["dprate"]), g)
+
+    def bernnet(self, w, g, p):
+        # Horner's form: 2K products instead of K + K(K+1)/2. 2I - L is I + S without self-loops.
+        h, order = self.drop(self.mlp(w, g, p), p["dprate"]), p["order"]
+        powers = [h]
+        for _ in range(order):
+            powers.append(powers[-1] + g.s @ powers[-1])
+        c = [F.relu(t) * comb(order, k) / 2**order for k, t in enumerate(w["theta"])]
+        out = c[order] * powers[0]
+        for k in range(order - 1, -1, -1):
+            out = c[k] * powers[order - k] + out - g.s @ out
+        return out
+
+    def pp_gnn(self, w, g, p):
+        # One pass through the network for both branches, as `masks: shared`.
+        eta = p["eta"] if "gamma" in w else 1.0
+        z = None
+        if "lin1.weight" in w:
+            z = self.mlp(w, g, p) if "lin2.weight" in w else g.times(w["lin1.weight"], p["dropout"], self.training) + w["lin1.bias"]
+        u, powers, bins = g.once("pairs", lambda: pairs_of(w, g, p))
+        local = torch.cat([w[name] for name in LOCAL if name in w])
+        h = (powers * local[bins]).sum(1, keepdim=True)
+        if p.get("filters") == "features":
+            projected = g.once("projected", lambda: u.T @ g.x)
+            y = u @ (h * (projected @ w["spectral-lin1.weight"])) + w["spectral-lin1.bias"]
+            if "spectral-lin2.weight" in w:
+                y = self.drop(F.relu(y), p["dropout"]) @ w["spectral-lin2.weight"] + w["spectral-lin2.bias"]
+        else:
+            y = u @ (h * (u.T @ z))
+        return eta * y + (1 - eta) * self.polynomial(w["gamma"], self.drop(z, p["dprate"]), g) if "gamma" in w else y
 
     def tdgnn(self, w, g, p):
         h = self.mlp(w, g, p)
@@ -167,7 +202,42 @@ class Net(torch.nn.Module):
     def penalty(self):
         if self.params["model"] == "adagnn" and self.params.get("l1"):
             return self.params["l1"] * sum(v.abs().sum() for n, v in self.weights().items() if n.endswith("phi"))
+        if self.params.get("reg"):
+            return self.params["reg"] * boundary(self.weights(), self.graph, self.params)
         return 0.0
+
+
+LOCAL = ("gamma-low", "gamma-high", "gamma-joint")
+
+
+def pairs_of(w, g, p):
+    """Kept eigenvectors in columns, powers of their eigenvalues, and the bin of each."""
+    variant = p.get("variant", "full")
+    kept = [g.sides[side] for side in ("low", "high") if variant in ("full", side, f"gpr-{side}")]
+    values, u = torch.cat([v for v, _ in kept]), torch.cat([u for _, u in kept], 1)
+    local = [w[name] for name in LOCAL if name in w]
+    powers = torch.stack([values**j for j in range(local[0].shape[1])], 1)
+    if "gamma-joint" in w:
+        length = len(g.labels) if p["binning"] == "by-nodes" else len(values)
+        return u.contiguous(), powers, torch.arange(len(values)) // max(1, length // p["bins"])
+    bins, first = [], 0
+    for (side, _), rows in zip(kept, local):
+        starts = torch.tensor([b * len(side) // len(rows) for b in range(len(rows))])
+        bins.append(first + torch.searchsorted(starts, torch.arange(len(side)), right=True) - 1)
+        first += len(rows)
+    return u.contiguous(), powers, torch.cat(bins)
+
+
+def boundary(w, g, p):
+    """The regulariser: facing ends of neighbouring bins."""
+    _, powers, bins = g.once("pairs", lambda: pairs_of(w, g, p))
+    local, total = torch.cat([w[name] for name in LOCAL if name in w]), 0.0
+    low = len(g.sides["low"][0]) if p.get("variant", "full") == "full" else None
+    for i in torch.nonzero(bins[1:] != bins[:-1]).flatten().tolist():
+        if i + 1 != low or p.get("reg-gap", True):
+            apart = (powers[i, 1] - powers[i + 1, 1]) ** 2
+            total = total + torch.exp(-apart) * (powers[i] @ local[bins[i]] - powers[i + 1] @ local[bins[i + 1]]) ** 2
+    return total
 
 
 def sum_csr(matrices):
@@ -204,10 +274,15 @@ def drawn(params, features, classes):
             if i < layers and params.get("batch-norm", model == "gcn-ogb"):
                 out.update(norm(i))
         return out
-    if model in ("mlp", "appnp", "gpr-gnn", "tdgnn"):
-        extra = {"gpr-gnn": {"gamma": torch.rand(params.get("order", 0) + 1)}, "tdgnn": {}}.get(model, {})
+    if model in ("mlp", "appnp", "gpr-gnn", "bernnet", "tdgnn", "pp-gnn"):
+        coefficients = torch.rand(params.get("order", 0) + 1)
+        extra = {"gpr-gnn": {"gamma": coefficients}, "bernnet": {"theta": coefficients}}.get(model, {})
         if model == "tdgnn" and params.get("weighted"):
             extra = {"theta": torch.ones(1 + len(params["hops"]))}
+        if model == "pp-gnn":
+            extra = {"gamma": coefficients, **{f"gamma-{side}": coefficients.repeat(params["bins"], 1) for side in ("low", "high")}}
+            if params.get("filters") == "features":
+                extra.update({f"spectral-{name}": value.clone() for name, value in two.items()})
         return {**two, **extra}
     if model == "arma":
         s, t = params["stacks"], params["depth"]
@@ -225,7 +300,7 @@ def drawn(params, features, classes):
     raise SystemExit(f"no peer for {model}")
 
 
-def train(graph, params, epochs):
+def train(graph, params, seconds):
     torch.manual_seed(0)
     weights = drawn(params, graph.x.shape[1], int(graph.labels.max()) + 1)
     net = Net(graph, params, weights)
@@ -247,56 +322,75 @@ def train(graph, params, epochs):
 
     for _ in range(3):  # one-time set-up is not counted
         epoch()
-    start = time.time()
-    for _ in range(epochs):
+    start, epochs = time.time(), 0
+    while time.time() - start < seconds or epochs < 3:
         epoch()
+        epochs += 1
     return (time.time() - start) / epochs
 
 
-def load(folder, sparse):
-    operator, features, nodes = (np.load(f"{folder}/{name}.npz") for name in ("operator", "features", "nodes"))
+def tensors(objects, stage, file):
+    """Arrays of the one artifact of a stage, by name; none if there is no artifact."""
+    found = sorted(Path(objects, stage).glob(f"*/{file}.safetensors"))
+    if not found:
+        return {}
+    raw, types = found[0].read_bytes(), {"F32": "<f4", "F64": "<f8", "U8": "u1", "U32": "<u4", "U64": "<u8"}
+    start = 8 + int.from_bytes(raw[:8], "little")
+    told = {name: t for name, t in json.loads(raw[8:start]).items() if name != "__metadata__"}
+    count = lambda t: int(np.prod(t["shape"], dtype=np.int64))
+    array = lambda t: np.frombuffer(raw, types[t["dtype"]], count(t), start + t["data_offsets"][0]).reshape(t["shape"])
+    return {name: array(t) for name, t in told.items()}
+
+
+def load(objects, sparse):
+    operator, nodes = tensors(objects, "normalize", "operator"), tensors(objects, "featurize", "nodes")
     n = len(nodes["labels"])
-    s = csr(operator["indptr"], operator["indices"], operator["values"], (n, n))
-    if "values" in features:
-        x = csr(features["indptr"], features["indices"], features["values"], tuple(features["shape"])).to_dense()
+    square = lambda of, prefix="": csr(*(of[f"{prefix}{part}"] for part in ("indptr", "indices", "values")), (n, n))
+    if "features" in nodes:
+        x = torch.tensor(nodes["features"])
     else:
-        x = torch.as_tensor(features["features"]).float()
-    parts = nodes["parts"][0]
-    hops = {}
-    try:
-        stored = np.load(f"{folder}/hops.npz")
-        for l in sorted({int(name.split(".")[0]) for name in stored.files}):
-            hops[l] = csr(stored[f"{l}.indptr"], stored[f"{l}.indices"], stored[f"{l}.values"], (n, n))
-    except FileNotFoundError:
-        pass
+        columns = int(nodes["features.cols"][0])
+        x = csr(*(nodes[f"features.{part}"] for part in ("indptr", "indices", "values")), (n, columns)).to_dense()
+    hops, spectrum = tensors(objects, "separate", "hops"), tensors(objects, "evd", "spectrum")
+    hops = {int(name.split(".")[0]): square(hops, f"{name.split('.')[0]}.") for name in hops if name.endswith(".values")}
+    side = lambda name: (torch.tensor(spectrum[f"{name}.values"]).float(), torch.tensor(spectrum[f"{name}.vectors"]).T)
+    sides = {name: side(name) for name in ("low", "high")} if spectrum else {}
+    parts = tensors(objects, "split", "splits")["parts"][0]
     part = lambda which: torch.as_tensor(np.flatnonzero(parts == which))
-    return Graph(s, x, torch.as_tensor(nodes["labels"].astype(np.int64)), part(1), part(2), hops, sparse)
+    labels = torch.as_tensor(nodes["labels"].astype(np.int64))
+    return Graph(square(operator), x, labels, part(1), part(2), hops, sides, sparse)
+
+
+def normalised(told, loops):
+    """The adjacency matrix and the operator of the file's graph."""
+    a = torch.eye(told["nodes"]) * loops
+    for i, j in told["edges"]:
+        a[i, j] = a[j, i] = 1
+    scale = torch.where(a.sum(1) > 0, a.sum(1), torch.inf) ** -0.5
+    return a, scale[:, None] * a * scale[None, :]
 
 
 def check(path):
-    """Compares logits, loss and gradients with those of the program's reference file."""
+    """Compares logits, loss and gradients of every case with those of the program's reference file."""
     torch.set_default_dtype(torch.float64)
     file = json.load(open(path))
     told = file["graph"]
     n, labels = told["nodes"], torch.tensor(told["labels"])
     dense = lambda t: torch.tensor(t["values"]).reshape(t["shape"])
-    a = torch.eye(n)
-    for i, j in told["edges"]:
-        a[i, j] = a[j, i] = 1
-    scale = a.sum(1) ** -0.5
-    s = scale[:, None] * a * scale[None, :]
+    a, s = normalised(told, 1.0)
     powers, distance = sum(torch.matrix_power(s, k) for k in range(1, 5)), torch.full((n, n), -1)
     for hop in range(5):
         reached = torch.matrix_power(a, hop) > 0
         distance[reached & (distance < 0)] = hop
     hops = {l: (powers * ((distance == l) | ((distance == 0) & (l == 1)))).to_sparse_csr() for l in range(1, 5)}
+    sides = {name: (torch.tensor(side["values"]), dense(side["vectors"]).T) for name, side in told["spectrum"].items()}
     worst, compared = 0.0, 0
     for case in file["cases"]:
-        if not hasattr(Net, case["model"].replace("-", "_")):
-            continue
+        operator = normalised(told, 0.0)[1] if case["model"] == "bernnet" else s
         for sparse in (False, True):
             train_nodes = torch.tensor(told["train"])
-            graph = Graph(s.to_sparse_csr(), dense(told["features"]), labels, train_nodes, train_nodes, hops, sparse)
+            x = dense(told["features"])
+            graph = Graph(operator.to_sparse_csr(), x, labels, train_nodes, train_nodes, hops, sides, sparse)
             params = {"model": case["model"], **case["params"]}
             net = Net(graph, params, {name: dense(value) for name, value in case["weights"].items()})
             for name, value in case.get("states", {}).items():
@@ -311,24 +405,21 @@ def check(path):
             far += [(v.grad - dense(case["gradients"][name])).abs().max().item() for name, v in net.weights().items()]
             assert max(far) < 1e-7, (case["name"], far)
             worst, compared = max(worst, *far), compared + 1
-    print(json.dumps({"compared": compared, "largest-difference": worst}))
+    print(json.dumps({"compared": compared, "models": len({c["model"] for c in file["cases"]}), "largest-difference": worst}))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", nargs="?")
+    parser.add_argument("objects", nargs="?")
     parser.add_argument("--check")
-    parser.add_argument("--model")
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--params", type=json.loads)
+    parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--sparse", action="store_true")
-    parser.add_argument("--set", nargs="*", default=[])
     arguments = parser.parse_args()
     if arguments.check:
         check(arguments.check)
     else:
         torch.set_num_threads(arguments.threads)
-        params = {"model": arguments.model, "dropout": 0.5, "dprate": 0.5}
-        params.update({name: json.loads(value) for name, value in (word.split("=", 1) for word in arguments.set)})
-        seconds = train(load(arguments.folder, arguments.sparse), params, arguments.epochs)
-        print(json.dumps({"model": arguments.model, "ms_per_split_epoch": round(1e3 * seconds, 4)}))
+        seconds = train(load(arguments.objects, arguments.sparse), arguments.params, arguments.seconds)
+        print(json.dumps({"model": arguments.params["model"], "ms_per_split_epoch": round(1e3 * seconds, 4)}))

@@ -176,8 +176,12 @@ impl Runs {
         let mut command = Command::new(program());
         command.arg("run").arg(&self.file).args(["--json", "-j", &threads().to_string(), "--artifacts"]);
         command.arg(&self.store).arg("--data-dir").arg(data).args(more);
-        settings.iter().for_each(|setting| drop(command.args(["--set", setting])));
-        force.iter().for_each(|stage| drop(command.args(["--force", stage])));
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
+        for stage in force {
+            command.args(["--force", stage]);
+        }
         let output = command.output().map_err(|e| e.to_string())?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());

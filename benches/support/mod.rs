@@ -28,10 +28,10 @@ pub fn data() -> PathBuf {
     setting("PPGNN_DATA_DIR").map_or_else(|| here.join("../shared/data"), PathBuf::from)
 }
 
-/// A peer with `PPGNN_PYTHON` in the folder `PPGNN_PEERS`, ready for arguments; `None` where one is not set.
-pub fn peer(script: &str) -> Option<Command> {
+/// A peer with `PPGNN_PYTHON`, ready for arguments; `None` where that is not set.
+pub fn peer(script: &Path) -> Option<Command> {
     let mut command = Command::new(setting("PPGNN_PYTHON")?);
-    command.args(["-W", "ignore"]).arg(Path::new(&setting("PPGNN_PEERS")?).join(script));
+    command.args(["-W", "ignore"]).arg(script);
     Some(command)
 }
 
@@ -73,9 +73,14 @@ impl Project {
         if run.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&run.stderr).trim().into()) }
     }
 
+    /// The folder of all artifacts, by stage.
+    pub fn objects(&self) -> PathBuf {
+        self.folder.path().join("store/objects")
+    }
+
     /// The folder of the artifacts of a stage.
     pub fn artifacts(&self, stage: &str) -> PathBuf {
-        self.folder.path().join("store/objects").join(stage)
+        self.objects().join(stage)
     }
 
     /// The folder of the artifact of a stage that made one.

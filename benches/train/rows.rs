@@ -1,121 +1,172 @@
-//! What is timed: data sets and models, as our parameters, as the peer's arguments, and as a form of the bound.
+//! What is timed: data sets and models, with the parameters that ours and the peer read.
 //!
-//! Both sides compute the same: features as stored, dropout ½ on features, hidden units and before propagation, no early
-//! stopping, one evaluation per epoch, and one pass through the network for both branches of PP-GNN (`masks: shared`).
+//! Both sides compute the same: features as stored, dropout ½ where a model drops, no early stopping, one evaluation per epoch,
+//! and one pass through the network for both branches of PP-GNN (`masks: shared`).
 
-use super::roofline::Form;
+use serde_json::{Map, Value};
 
-/// Hidden units of all models.
-pub const HIDDEN: usize = 64;
-/// Dropout of all models.
-pub const DROPOUT: f64 = 0.5;
+use super::roofline::{Epoch, Operation, Sizes};
+
+/// Hidden units of all models that have some.
+const HIDDEN: usize = 64;
+
+/// Every model: what the row is called, the model, and its parameters.
+const MODELS: &[(&str, &str, &str)] = &[
+    ("lr", "lr", r#"{"dropout": 0.5}"#),
+    ("mlp", "mlp", r#"{"hidden": 64, "dropout": 0.5}"#),
+    ("gcn", "gcn", r#"{"hidden": 64, "dropout": 0.5}"#),
+    ("gcn-kipf", "gcn-kipf", r#"{"hidden": 64, "dropout": 0.5}"#),
+    ("gcn-ogb", "gcn-ogb", r#"{"hidden": 64, "layers": 3, "dropout": 0.5}"#),
+    ("sgcn", "sgcn", r#"{"order": 2, "dropout": 0.0}"#),
+    ("appnp", "appnp", r#"{"hidden": 64, "dropout": 0.5, "order": 10, "alpha": 0.1}"#),
+    ("lgc", "lgc", r#"{"order": 10, "dropout": 0.5}"#),
+    ("gpr-gnn", "gpr-gnn", r#"{"hidden": 64, "dropout": 0.5, "dprate": 0.5, "order": 10}"#),
+    ("tdgnn", "tdgnn", r#"{"hidden": 64, "dropout": 0.5, "hops": [1, 2], "weighted": true}"#),
+    ("arma", "arma", r#"{"stacks": 2, "depth": 2, "dropout": 0.5}"#),
+    ("bernnet", "bernnet", r#"{"hidden": 64, "dropout": 0.5, "dprate": 0.5, "order": 10}"#),
+    ("adagnn", "adagnn", r#"{"hidden": 64, "layers": 8, "dropout": 0.5, "l1": 1e-6}"#),
+    ("gfir", "gfir", r#"{"order": 4, "dropout": 0.5}"#),
+    ("pp-gnn", "pp-gnn", PP),
+    ("pp-gnn-features", "pp-gnn", PP_FEATURES),
+];
+const PP: &str =
+    r#"{"hidden": 64, "dropout": 0.5, "dprate": 0.5, "order": 4, "bins": 4, "eta": 0.85, "masks": "shared"}"#;
+const PP_FEATURES: &str =
+    r#"{"hidden": 64, "dropout": 0.5, "dprate": 0.5, "order": 4, "bins": 4, "eta": 0.85, "filters": "features"}"#;
+
+/// Data sets, with the eigenpairs per side that PP-GNN has there. All models are timed on the first two.
+const DATA: &[(&str, usize)] = &[("cora", 128), ("chameleon", 1024), ("texas", 91), ("pubmed", 256)];
+/// Rows on further data sets.
+const FURTHER: &[(&str, &str)] = &[("texas", "pp-gnn"), ("pubmed", "gcn")];
 
 /// What is measured.
 pub struct Row {
     /// Data set, and its folder.
     pub data: &'static str,
-    /// Model with its parameters.
-    pub model: Model,
-    /// How many times faster than the peer ours is meant to be.
-    pub target: f64,
-    /// Epochs of the peer: about five seconds.
-    pub peer_epochs: usize,
+    /// What people call it: the model, and the form of it.
+    pub name: &'static str,
+    /// Eigenpairs per side, for those that need some.
+    k: usize,
+    /// Parameters of the model, with its name.
+    params: Map<String, Value>,
 }
 
-/// A model with what the row sets.
-pub enum Model {
-    PpGnn { k: usize, order: usize, bins: usize, eta: f64 },
-    GprGnn { order: usize },
-    Gcn,
-}
-
-/// The rows of the benchmark.
-pub const ROWS: [Row; 4] = [
-    Row {
-        data: "chameleon",
-        model: Model::PpGnn { k: 1024, order: 4, bins: 4, eta: 0.85 },
-        target: 40.0,
-        peer_epochs: 20,
-    },
-    Row { data: "texas", model: Model::PpGnn { k: 91, order: 4, bins: 4, eta: 0.85 }, target: 30.0, peer_epochs: 300 },
-    Row { data: "cora", model: Model::GprGnn { order: 10 }, target: 30.0, peer_epochs: 40 },
-    Row { data: "pubmed", model: Model::Gcn, target: 5.0, peer_epochs: 40 },
-];
-
-impl Model {
-    /// Its name in a pipeline.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::PpGnn { .. } => "pp-gnn",
-            Self::GprGnn { .. } => "gpr-gnn",
-            Self::Gcn => "gcn",
-        }
-    }
-
-    /// Parameters of `train` that only this model has.
-    fn own(&self) -> String {
-        match self {
-            Self::PpGnn { order, bins, eta, .. } => {
-                format!(", order: {order}, bins: {bins}, eta: {eta}, dprate: 0.5, masks: shared")
+/// The rows of the benchmark that the words choose: data sets, models, or both; all if there is none.
+pub fn rows(words: &[&str]) -> Vec<Row> {
+    let chosen = |known: &dyn Fn(&str) -> bool, name: &str| {
+        let mut named = words.iter().filter(|word| known(word)).peekable();
+        named.peek().is_none() || named.any(|word| *word == name)
+    };
+    let is_data = |word: &str| DATA.iter().any(|(data, _)| *data == word);
+    let is_model = |word: &str| MODELS.iter().any(|(name, ..)| *name == word);
+    let mut rows = Vec::new();
+    for (at, (data, k)) in DATA.iter().enumerate() {
+        for (name, model, params) in MODELS {
+            let there = at < 2 || FURTHER.contains(&(data, name));
+            if there && chosen(&is_data, data) && chosen(&is_model, name) {
+                let mut params: Map<String, Value> = serde_json::from_str(params).unwrap_or_default();
+                params.insert("model".into(), (*model).into());
+                rows.push(Row { data, name, k: *k, params });
             }
-            Self::GprGnn { order } => format!(", order: {order}, dprate: 0.5"),
-            Self::Gcn => String::new(),
         }
     }
-
-    /// Arguments of the peer.
-    fn arguments(&self) -> String {
-        match self {
-            Self::PpGnn { k, order, bins, eta } => {
-                format!("--model ppgnn --k {k} --order {order} --bins {bins} --eta {eta}")
-            }
-            Self::GprGnn { order } => format!("--model gprgnn --order {order}"),
-            Self::Gcn => "--model gcn".into(),
-        }
-    }
+    rows
 }
 
 impl Row {
+    fn number(&self, name: &str) -> usize {
+        self.params.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
+    }
+
+    /// The model's name in a pipeline.
+    pub fn model(&self) -> &str {
+        self.params.get("model").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Parameters as the peer reads them.
+    pub fn params(&self) -> String {
+        Value::Object(self.params.clone()).to_string()
+    }
+
     /// Stages of a pipeline that ends with its training.
     pub fn stages(&self) -> Vec<String> {
         let mut stages = vec![
             format!("load: {{ params: {{ dataset: {} }} }}", self.data),
             "featurize: { inputs: { graph: load } }".into(),
-            "normalize: { inputs: { graph: load } }".into(),
+            format!(
+                "normalize: {{ inputs: {{ graph: load }}, params: {{ self-loops: {} }} }}",
+                self.model() != "bernnet"
+            ),
             "split: { inputs: { graph: load }, params: { method: file, count: 10 } }".into(),
         ];
-        let mut spectrum = "";
-        if let Model::PpGnn { k, .. } = self.model {
-            stages.push(format!("evd: {{ inputs: {{ operator: normalize }}, params: {{ k: {k} }} }}"));
-            spectrum = ", spectrum: evd";
+        let mut inputs = String::new();
+        if self.model() == "pp-gnn" {
+            stages.push(format!("evd: {{ inputs: {{ operator: normalize }}, params: {{ k: {} }} }}", self.k));
+            stages.push("project: { inputs: { spectrum: evd, nodes: featurize } }".into());
+            inputs = ", spectrum: evd, projection: project".into();
         }
-        stages.push(format!(
-            "train: {{ inputs: {{ operator: normalize, nodes: featurize, splits: split{spectrum} }}, params: {{ model: {}, \
-             window: 0, lr: 0.005, weight-decay: 0.001, hidden: {HIDDEN}, dropout: {DROPOUT}{} }} }}",
-            self.model.name(),
-            self.model.own()
-        ));
+        if self.model() == "tdgnn" {
+            stages.push("separate: { inputs: { operator: normalize }, params: { depth: 10, hops: [1, 2] } }".into());
+            inputs = ", hops: separate".into();
+        }
+        let mut params = self.params.clone();
+        for (name, value) in [("window", 0.0), ("lr", 0.005), ("weight-decay", 0.001)] {
+            params.insert(name.into(), if name == "window" { 0.into() } else { value.into() });
+        }
+        let params = Value::Object(params);
+        let inputs = format!("operator: normalize, nodes: featurize, splits: split{inputs}");
+        stages.push(format!("train: {{ inputs: {{ {inputs} }}, params: {params} }}"));
         stages
     }
 
-    /// Arguments of the peer after the folder with data.
-    pub fn arguments(&self, threads: usize) -> String {
-        format!(
-            "{} --hidden {HIDDEN} --dropout {DROPOUT} --dprate 0.5 --epochs {} --splits 1 --no-stop --threads {threads}",
-            self.model.arguments(),
-            self.peer_epochs
-        )
-    }
-
-    /// What decides the cost on a graph of `nodes` nodes.
-    pub fn form(&self, nodes: usize) -> Form {
-        match self.model {
-            Model::PpGnn { k, order, bins, .. } => {
-                // `evd` keeps at most half of the pairs per side.
-                Form::Filtered { order, pairs: 2 * k.min(nodes / 2), coefficients: (1 + 2 * bins) * (order + 1) }
-            }
-            Model::GprGnn { order } => Form::Filtered { order, pairs: 0, coefficients: order + 1 },
-            Model::Gcn => Form::Convolved,
+    /// The parts of an epoch that the formula needs.
+    pub fn operations(&self, sizes: &Sizes) -> Vec<Operation> {
+        let (n, c, d, order) = (sizes.nodes, sizes.classes, HIDDEN, self.number("order"));
+        let epoch = Epoch::new(sizes);
+        fn network(epoch: Epoch<'_>, classes: usize) -> Epoch<'_> {
+            epoch.features("features", HIDDEN, true).dense(HIDDEN, classes)
         }
+        let epoch = match self.model() {
+            "lr" => epoch.features("features", c, true),
+            "mlp" => network(epoch, c),
+            "gcn" => epoch.features("features", d, false).convolve(d, 2).dense(d, c).convolve(c, 3),
+            "gcn-kipf" => epoch.features("features", d, true).convolve(d, 3).dense(d, c).convolve(c, 3),
+            "gcn-ogb" => {
+                let epoch = epoch.features("features", d, false).convolve(d, 2);
+                let inner = (2..self.number("layers")).fold(epoch, |epoch, _| epoch.dense(d, d).convolve(d, 3));
+                inner.dense(d, c).convolve(c, 3)
+            }
+            "sgcn" => (0..order).fold(epoch.features("features", c, false), |epoch, _| epoch.convolve(c, 2)),
+            "lgc" => epoch.features("features", c, true).polynomial(order, c),
+            "appnp" | "gpr-gnn" | "bernnet" => network(epoch, c).polynomial(order, c),
+            "tdgnn" => network(epoch, c).hops(c),
+            "arma" => {
+                let columns = c * self.number("stacks");
+                let epoch = epoch.features("features", columns, false).convolve(columns, 2);
+                let epoch = epoch.features("skips", columns, true);
+                (1..self.number("depth")).fold(epoch, |epoch, _| {
+                    epoch.dense(c, columns).convolve(columns, 3).features("skips", columns, true)
+                })
+            }
+            "adagnn" => {
+                let epoch = epoch.features("features", 2 * d, false).convolve(d, 2);
+                let inner = (2..self.number("layers")).fold(epoch, |epoch, _| epoch.convolve(d, 3));
+                inner.dense(d, 2 * c).convolve(c, 3)
+            }
+            "gfir" => {
+                let all = (0..=order).fold(epoch, |epoch, _| epoch.features("features", c, true));
+                (0..order).fold(all, |epoch, _| epoch.convolve(c, 3))
+            }
+            _ => {
+                // `evd` keeps at most half of the pairs per side.
+                let pairs = 2 * self.k.min(n / 2);
+                let epoch = network(epoch, c).polynomial(order, c);
+                match self.params.contains_key("filters") {
+                    true => epoch.synthesis(pairs, d).dense(d, c),
+                    false => epoch.spectral(pairs, c),
+                }
+            }
+        };
+        epoch.parts()
     }
 }

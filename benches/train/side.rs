@@ -1,13 +1,13 @@
 //! The sides of a comparison: a build of the program, through its command line, and the peer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::repeats::Estimate;
 use super::roofline::Sizes;
-use super::rows::{DROPOUT, HIDDEN, Row};
+use super::rows::Row;
 use super::support::{Project, data, peer, program, said, threads};
 
 /// Epochs of the short run.
@@ -29,6 +29,18 @@ impl Side {
         // Training itself for one epoch, so that whatever it reads is there.
         side.train(1)?;
         Ok(side)
+    }
+
+    /// The folder with the artifacts that the peer reads.
+    pub fn objects(&self) -> PathBuf {
+        self.project.objects()
+    }
+
+    /// Entries of the separated hops; 0 if there are none.
+    pub fn hop_entries(&self) -> f64 {
+        let facts = self.project.artifact("separate").and_then(|folder| std::fs::read(folder.join("facts.json")).ok());
+        let facts: Value = facts.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        facts["entries"].as_array().into_iter().flatten().filter_map(Value::as_f64).sum()
     }
 
     /// Epochs that take long enough to be measured.
@@ -67,17 +79,31 @@ impl Side {
     }
 }
 
-/// PyTorch: milliseconds per epoch and split with one thread, and with as many as ours.
+/// The peer.
+const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/models.py");
+/// What both sides are compared with.
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/science/models.json");
+
+/// PyTorch: milliseconds per epoch and split, by threads (one, and as many as ours) and with dense and sparse features.
 #[derive(Default)]
-pub struct Peer([Vec<f64>; 2]);
+pub struct Peer([Vec<f64>; 4]);
 
 impl Peer {
-    /// Runs it with each number of threads.
-    pub fn turn(&mut self, row: &Row) {
-        for (i, threads) in Self::counts().into_iter().enumerate() {
-            let Some(mut command) = peer("peer_torch.py") else { return };
-            command.arg(data().join(row.data)).args(row.arguments(threads).split(' '));
-            self.0[i].extend(said(&mut command).and_then(|said| said["ms_per_split_epoch"].as_f64()));
+    /// Says whether it computes what our tests compare with: every model's loss and gradients from the same weights.
+    pub fn check() -> Result<Value, String> {
+        let mut command = peer(Path::new(PEER)).ok_or("set PPGNN_PYTHON to a Python with PyTorch")?;
+        said(command.args(["--check", REFERENCE])).ok_or_else(|| format!("`{PEER} --check {REFERENCE}` fails"))
+    }
+
+    /// Runs every way.
+    pub fn turn(&mut self, row: &Row, objects: &Path) {
+        for (times, (threads, sparse)) in self.0.iter_mut().zip(Self::ways()) {
+            let Some(mut command) = peer(Path::new(PEER)) else { return };
+            command.arg(objects).args(["--threads", &threads.to_string(), "--params", &row.params()]);
+            if sparse {
+                command.arg("--sparse");
+            }
+            times.extend(said(&mut command).and_then(|said| said["ms_per_split_epoch"].as_f64()));
         }
     }
 
@@ -88,18 +114,20 @@ impl Peer {
 
     /// The better of its times, and its threads.
     pub fn better(&self) -> Option<(usize, Estimate)> {
-        let found = Self::counts().into_iter().zip(&self.0);
-        let found = found.filter_map(|(threads, times)| Some((threads, Estimate::best(times)?)));
+        let found = Self::ways().into_iter().zip(&self.0);
+        let found = found.filter_map(|((threads, _), times)| Some((threads, Estimate::best(times)?)));
         found.min_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
-    fn counts() -> Vec<usize> {
-        if threads() > 1 { vec![1, threads()] } else { vec![1] }
+    /// Threads, and whether features are sparse.
+    fn ways() -> Vec<(usize, bool)> {
+        let counts = if threads() > 1 { vec![1, threads()] } else { vec![1] };
+        counts.into_iter().flat_map(|threads| [(threads, false), (threads, true)]).collect()
     }
 }
 
-/// The sizes of a data set, as `ppgnn data describe` tells them.
-pub fn sizes(name: &str) -> Result<Sizes, String> {
+/// The sizes of a data set, as `ppgnn data describe` tells them, with the entries of separated hops.
+pub fn sizes(name: &str, hop_entries: f64) -> Result<Sizes, String> {
     let mut describe = Command::new(program());
     describe.args(["data", "describe", name, "--json", "--data-dir"]).arg(data());
     let told = said(&mut describe).ok_or("`ppgnn data describe` says nothing")?;
@@ -113,9 +141,8 @@ pub fn sizes(name: &str) -> Result<Sizes, String> {
         features,
         non_zeros: density * nodes as f64 * features as f64,
         entries: 2 * count("edges-undirected")? + nodes,
-        hidden: HIDDEN,
+        hop_entries,
         classes: count("classes")?,
         splits: count("splits")?,
-        dropout: DROPOUT,
     })
 }

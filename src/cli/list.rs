@@ -46,6 +46,8 @@ enum What {
 struct Item {
     name: String,
     about: String,
+    /// A second line of the list.
+    more: Option<String>,
     version: u32,
     from: Crate,
     /// How a metric is shown and compared.
@@ -176,6 +178,7 @@ fn of_stage(def: &StageDef, registry: &Registry) -> Item {
         about: def.about.into(),
         version: def.version,
         from: def.from,
+        more: None,
         scale: None,
         details,
         fields: Vec::new(),
@@ -188,24 +191,34 @@ fn of_model(row: &ModelDef) -> Item {
     let said = |label: &str, text: &str| (!text.is_empty()).then(|| format!("{label}{text}"));
     let mut item = of_row(&row.variant);
     let device = if row.variant.gpu { "CPU and GPU" } else { "CPU" };
+    let usual = row.variant.usual_needs();
+    let inputs = usual.iter().map(|slot| format!("needs input `{slot}`"));
+    let known = said("", row.reference).into_iter().chain(inputs).chain([device.to_owned()]);
+    item.more = Some(known.collect::<Vec<_>>().join("; "));
     let own = [said("logits = ", row.equation), said("", row.reference), Some(format!("computes on: {device}"))];
     item.details = own.into_iter().flatten().chain(item.details).collect();
     item.fields = vec![
         ("equation", json!(row.equation)),
         ("reference", json!(row.reference)),
         ("needs", json!(row.variant.needs)),
+        ("needs-by-default", json!(usual)),
         ("gpu", json!(row.variant.gpu)),
     ];
     item
 }
 
 fn of_row(row: &Variant) -> Item {
-    let needs = row.needs.iter().map(|n| format!("needs input `{n}`, with some parameters at least"));
+    let usual = row.usual_needs();
+    let needs = row.needs.iter().map(|slot| match usual.contains(slot) {
+        true => format!("needs input `{slot}`"),
+        false => format!("needs input `{slot}` with some parameters"),
+    });
     Item {
         name: row.name.into(),
         about: row.about.into(),
         version: row.version,
         from: row.from,
+        more: None,
         scale: None,
         details: needs.collect(),
         fields: Vec::new(),
@@ -232,7 +245,8 @@ fn scale_text(scale: Scale) -> String {
 fn text(item: &Item, detailed: bool) -> String {
     let scale = item.scale.map_or(String::new(), |scale| format!(" ({})", scale_text(scale)));
     if !detailed {
-        return format!("{:<20} {}{scale}\n", item.name, item.about);
+        let more = item.more.as_ref().map(|more| format!("{:<20} {more}\n", "")).unwrap_or_default();
+        return format!("{:<20} {}{scale}\n{more}", item.name, item.about);
     }
     let from = item.from.added().map(|from| format!(", crate {from}")).unwrap_or_default();
     let mut out = format!("{}: {}{scale} (version {}{from})\n", item.name, item.about, item.version);

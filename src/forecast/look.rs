@@ -72,6 +72,16 @@ impl<'p> Forecast<'p> {
         found
     }
 
+    /// Returns whether a node must fail for a reason of its own: nothing that it waits for does.
+    pub fn is_cause(&self, id: NodeId) -> bool {
+        self.expected(id).is_some_and(|expected| expected.fault.is_some()) && !self.waits_for_fault(id)
+    }
+
+    fn waits_for_fault(&self, id: NodeId) -> bool {
+        let fails = |id: NodeId| self.expected(id).is_some_and(|e| e.fault.is_some() || self.waits_for_fault(id));
+        self.plan.node(id).inputs.iter().any(|edge| fails(edge.node))
+    }
+
     /// Looks at a node that was thought to be in the store, and has to be computed.
     pub fn add(&mut self, id: NodeId) {
         if self.expected(id).is_none() {

@@ -102,7 +102,6 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "additionalProperties": {
                     "type": "object",
                     "additionalProperties": false,
-                    "required": ["rows", "columns"],
                     "properties": table,
                 },
             },
@@ -112,6 +111,9 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "additionalProperties": {"type": "object"},
             },
         },
+        // A file that extends another may have the rest of a table from there.
+        "if": {"required": ["extends"]},
+        "else": {"properties": {"tables": {"additionalProperties": {"required": ["rows", "columns"]}}}},
     })
 }
 

@@ -284,7 +284,7 @@ impl<'r> Run<'r> {
     fn expect(&mut self, id: NodeId) {
         if let Some(expected) = self.forecast.expected(id) {
             self.schedule.needs(id, &expected.need);
-            if expected.fault.is_some() {
+            if self.forecast.is_cause(id) {
                 self.schedule.doom(id);
             }
         }

@@ -14,7 +14,8 @@
 //!
 //! The layer adds no self-loops to S. The paper's graphs contain them, so S is Ã by default here; `normalize.self-loops: false` is the
 //! ARMA paper's. `cap-hidden` refuses more weights than a PP-GNN of so many hidden units has, as the paper does; one stack of
-//! depth 1 is always allowed.
+//! depth 1 is always allowed. PyTorch Geometric holds W_{s,1} even where depth 1 does not use it; it does not exist here and does not
+//! count.
 //!
 //! Stacks are lanes of their own until they are averaged.
 
@@ -176,6 +177,7 @@ mod tests {
     use candle_core::{DType, Tensor};
 
     use super::*;
+    use crate::models::ops::AsTensor;
     use crate::models::testing;
     use crate::models::work;
 
@@ -222,16 +224,38 @@ mod tests {
 
     #[test]
     fn one_step_of_one_stack_without_activation_is_two_layers() {
-        // Invariant: S X W + X V + b.
+        // Invariant: S X W + X V + b, with self-loops and without, as the ARMA paper has it.
+        for graph in [true, false].map(|loops| testing::view_of(testing::artifacts_with(loops), DType::F64)) {
+            let params = Params { last_activation: Activation::Identity, ..Params::default() };
+            let built = testing::build::<Arma>(&params, &graph, 1);
+            let x = graph.features.to_dense().unwrap();
+            let weight = |name: &str| built.weight(name).get(0).unwrap().get(0).unwrap();
+            let through = testing::dense_operator(&graph).matmul(&x.matmul(&weight("init.weight")).unwrap()).unwrap();
+            let expected = (through + x.matmul(&weight("skip0.weight")).unwrap()).unwrap();
+            let expected = expected.broadcast_add(&weight("skip0.bias")).unwrap();
+            assert!(testing::distance(&built.eval(&graph).get(0).unwrap(), &expected) < 1e-12);
+        }
+    }
+
+    #[test]
+    fn dropout_is_on_the_skip_branch_alone() {
         let graph = testing::view(DType::F64);
-        let params = Params { last_activation: Activation::Identity, ..Params::default() };
-        let built = testing::build::<Arma>(&params, &graph, 1);
-        let x = graph.features.to_dense().unwrap();
-        let weight = |name: &str| built.weight(name).get(0).unwrap().get(0).unwrap();
-        let through = testing::dense_operator(&graph).matmul(&x.matmul(&weight("init.weight")).unwrap()).unwrap();
-        let expected = (through + x.matmul(&weight("skip0.weight")).unwrap()).unwrap();
-        let expected = expected.broadcast_add(&weight("skip0.bias")).unwrap();
-        assert!(testing::distance(&built.eval(&graph).get(0).unwrap(), &expected) < 1e-12);
+        let mut built = testing::build::<Arma>(&Params { stacks: 2, depth: 3, ..Params::default() }, &graph, 2);
+        assert!(testing::distance(&built.train(&graph), &built.eval(&graph)) > 1e-3);
+        for weight in built.weights.iter().filter(|w| w.name.starts_with("skip") && w.name.ends_with("weight")) {
+            weight.param.set(&weight.param.tensor().zeros_like().unwrap()).unwrap();
+        }
+        assert_eq!(testing::distance(&built.train(&graph), &built.eval(&graph)), 0.0);
+    }
+
+    #[test]
+    fn logits_are_not_negative_unless_the_last_activation_is_off() {
+        let graph = testing::view(DType::F64);
+        let negative = |last_activation| {
+            let params = Params { last_activation, ..Params::default() };
+            testing::flat(&testing::build::<Arma>(&params, &graph, 1).eval(&graph)).iter().any(|x| *x < 0.0)
+        };
+        assert!(!negative(Activation::Relu) && negative(Activation::Identity));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::blocks::{BatchNorm, Linear, Names};
 use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
+use crate::optim::Rule;
 
 const FIRST: Names = Names::new("conv1.weight", "conv1.bias", "init/conv1");
 const SECOND: Names = Names::new("conv2.weight", "conv2.bias", "init/conv2");
@@ -68,7 +69,8 @@ impl Build for Gcn {
 
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         let first = Linear::glorot(FIRST, graph.features.columns(), params.hidden, weights)?;
-        let norm = params.batch_norm.then(|| BatchNorm::new("norm1", params.hidden, weights)).transpose()?;
+        let norm =
+            params.batch_norm.then(|| BatchNorm::new("norm1", params.hidden, Rule::decayed(), weights)).transpose()?;
         let second = Linear::glorot(SECOND, params.hidden, graph.classes, weights)?;
         Ok(Self { first, norm, second, dropout: params.dropout })
     }
@@ -136,6 +138,13 @@ mod tests {
         let largest = weights.iter().fold(0.0f64, |m, w| m.max(w.abs()));
         assert!(largest <= r && largest > 0.99 * r);
         assert!(["conv1.bias", "conv2.bias"].iter().all(|name| flat(&built.weight(name)).iter().all(|b| *b == 0.0)));
+    }
+
+    #[test]
+    fn both_layers_are_decayed_biases_too_unlike_in_the_authors_form() {
+        let graph = testing::view(DType::F32);
+        let built = testing::build::<Gcn>(&Params { batch_norm: true, ..Params::default() }, &graph, 1);
+        assert!(built.weights.iter().filter_map(|w| w.rule).all(|rule| rule == Rule::decayed()));
     }
 
     #[test]

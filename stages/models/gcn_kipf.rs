@@ -6,8 +6,8 @@
 //! ```
 //!
 //! No biases, dropout on the input of both layers (on stored features, which is the same as on all of them), and weight decay on
-//! W₁ alone. W is drawn from Glorot's uniform distribution. With `batch-norm`, hidden units are normalised before ReLU. The
-//! paper's tables print this form for Texas and Cornell, and `gcn` for the others. The original also scales features to rows of
+//! W₁ alone. W is drawn from Glorot's uniform distribution. With `batch-norm`, hidden units are normalised before ReLU, by a scale
+//! and a shift that are not decayed either. The paper's tables print this form for Texas and Cornell, and `gcn` for the others. The original also scales features to rows of
 //! sum 1 (`featurize.rows`), stops by a window of 10, and keeps the last epoch.
 
 use candle_core::Result;
@@ -56,7 +56,7 @@ impl Build for GcnKipf {
         "Two graph convolutions without biases, dropout on the features too, decay on the first alone";
     const REFERENCE: &'static str = "Kipf and Welling, ICLR 2017";
     const EQUATION: &'static str = "Ã drop(ReLU(Ã drop(X) W₁)) W₂";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const HIDDEN: &'static [&'static str] = &["hidden"];
     // Both convolutions together, without the ReLU between them.
     const RESPONSE: Option<Respond<Params>> = Some(|_, _, at| Level::of(at.lambda * at.lambda));
@@ -65,7 +65,7 @@ impl Build for GcnKipf {
     fn build(params: &Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError> {
         let (inputs, hidden) = (graph.features.columns(), params.hidden);
         let first = weights.glorot("conv1.weight", Rule::decayed(), [inputs, hidden], "init/conv1")?;
-        let norm = params.batch_norm.then(|| BatchNorm::new("norm1", hidden, weights)).transpose()?;
+        let norm = params.batch_norm.then(|| BatchNorm::new("norm1", hidden, Rule::free(), weights)).transpose()?;
         let second = weights.glorot("conv2.weight", Rule::free(), [hidden, graph.classes], "init/conv2")?;
         Ok(Self { first, norm, second, dropout: params.dropout })
     }
@@ -118,9 +118,13 @@ mod tests {
     #[test]
     fn only_the_first_layer_is_decayed() {
         let graph = testing::view(DType::F32);
-        let built = testing::build::<GcnKipf>(&Params::default(), &graph, 1);
-        let rules: Vec<_> = built.weights.iter().map(|w| w.rule).collect();
-        assert_eq!(rules, [Some(Rule::decayed()), Some(Rule::free())]);
+        for batch_norm in [false, true] {
+            let built = testing::build::<GcnKipf>(&Params { batch_norm, ..Params::default() }, &graph, 1);
+            for weight in built.weights.iter().filter(|w| w.rule.is_some()) {
+                let expected = if weight.name == "conv1.weight" { Rule::decayed() } else { Rule::free() };
+                assert_eq!(weight.rule, Some(expected), "{}", weight.name);
+            }
+        }
     }
 
     #[test]

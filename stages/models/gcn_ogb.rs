@@ -19,6 +19,7 @@ use super::ops::Sided;
 use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
+use crate::optim::Rule;
 
 /// Parameters of `gcn-ogb`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -78,7 +79,7 @@ impl Build for GcnOgb {
                 inner.push(Linear::glorot(names(layer), hidden, hidden, weights)?);
             }
             if params.batch_norm {
-                norms.push(BatchNorm::new(&format!("norm{layer}"), hidden, weights)?);
+                norms.push(BatchNorm::new(&format!("norm{layer}"), hidden, Rule::decayed(), weights)?);
             }
         }
         let last = Linear::glorot(names(layers), hidden, graph.classes, weights)?;
@@ -138,6 +139,13 @@ mod tests {
             weight.param.set(&built.weight(&weight.name)).unwrap();
         }
         assert!(testing::distance(&built.eval(&graph), &testing::eval(&*plain.model, &graph, 2)) < 1e-12);
+    }
+
+    #[test]
+    fn features_are_not_dropped() {
+        let graph = testing::view(DType::F64);
+        let params = Params { layers: 2, hidden: 5, batch_norm: false, ..Params::default() };
+        assert!(testing::build::<GcnOgb>(&params, &graph, 2).drops_hidden_units_alone(&graph));
     }
 
     #[test]

@@ -132,6 +132,7 @@ mod tests {
 
     use super::*;
     use crate::contract::Size;
+    use crate::models::ops::AsTensor;
     use crate::models::testing;
     use crate::models::work;
 
@@ -150,6 +151,32 @@ mod tests {
             }
             assert!(testing::distance(&logits.get(lane).unwrap(), &sum) < 1e-12);
         }
+    }
+
+    #[test]
+    fn there_are_no_biases_and_every_layer_is_decayed() {
+        let graph = testing::view(DType::F64);
+        let built = testing::build::<Gfir>(&Params { order: 2, ..Params::default() }, &graph, 1);
+        assert_eq!(built.weights.iter().map(|w| &*w.name).collect::<Vec<_>>(), ["h0.weight", "h1.weight", "h2.weight"]);
+        assert!(built.weights.iter().all(|w| w.rule == Some(Rule::decayed())));
+    }
+
+    #[test]
+    fn every_power_has_a_mask_of_its_own() {
+        // With one H for all powers on an operator of no edges, Ã = I, one mask for all would give multiples of one product.
+        let (_, nodes, _) = testing::artifacts();
+        let alone: Vec<Vec<f64>> =
+            (0..nodes.len()).map(|i| (0..nodes.len()).map(|j| f64::from(u8::from(i == j))).collect()).collect();
+        let (operator, spectrum) = testing::normalised(&alone);
+        let graph = testing::view_of((operator, nodes, spectrum), DType::F64);
+        let [one, two] = [0, 1].map(|order| {
+            let mut built = testing::build::<Gfir>(&Params { order, ..Params::default() }, &graph, 1);
+            let shared = testing::normal(built.weights[0].param.tensor().dims(), 4);
+            built.weights.iter().for_each(|w| w.param.set(&shared).unwrap());
+            (built.train(&graph), built.eval(&graph))
+        });
+        assert!(testing::distance(&two.1, &(one.1 * 2.0).unwrap()) < 1e-12, "the sums are of one product");
+        assert!(testing::distance(&two.0, &(one.0 * 2.0).unwrap()) > 1e-3, "the masks are not");
     }
 
     #[test]

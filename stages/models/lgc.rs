@@ -90,6 +90,7 @@ mod tests {
     use candle_core::DType;
 
     use super::*;
+    use crate::models::ops::AsTensor;
     use crate::models::testing;
 
     #[test]
@@ -123,16 +124,31 @@ mod tests {
     }
 
     #[test]
-    fn with_the_coefficients_of_gpr_gnn_it_is_that_model_on_a_linear_layer() {
-        // Invariant: LGC on Ã with α = γ is GPR-GNN whose network is XW, which APPNP with α = 1 in place of the network shows.
+    fn it_is_gpr_gnn_on_a_linear_layer_without_bias() {
+        // Invariant: LGC on Ã with α = γ is GPR-GNN whose network is X W: PP-GNN of one layer without its spectral branch.
         let graph = testing::view(DType::F64);
-        let built = testing::build::<Lgc>(&Params { order: 3, dropout: 0.0 }, &graph, 1);
-        let gamma = [0.4, -0.3, 0.2, 0.7];
-        let one = candle_core::Tensor::new(&gamma, &candle_core::Device::Cpu).unwrap().unsqueeze(0).unwrap();
-        built.weights.iter().find(|w| w.name == "alpha").unwrap().param.set(&one).unwrap();
-        let z = testing::evaluated(&graph, |x, _| x.times(&built.model.weight), 1);
-        let filtered =
-            testing::evaluated(&graph, |x, _| x.weight(&z).polynomial(&graph.operator, Basis::Powers, &one), 1);
-        assert!(testing::distance(&built.eval(&graph), &filtered) < 1e-12);
+        let built = testing::build::<Lgc>(&Params { order: 3, dropout: 0.0 }, &graph, 2);
+        let params = serde_json::json!({"linear": true, "eta": 0.0, "order": 3, "dropout": 0.0, "dprate": 0.0});
+        let gpr = testing::build_by_name("pp-gnn", &params, &graph, testing::streams(2));
+        for weight in &gpr.weights {
+            let value = match weight.name.as_ref() {
+                "lin1.weight" => built.weight("lin.weight"),
+                "gamma" => built.weight("alpha"),
+                _ => weight.param.tensor().zeros_like().unwrap(),
+            };
+            weight.param.set(&value).unwrap();
+        }
+        assert!(testing::distance(&built.eval(&graph), &testing::eval(&*gpr.model, &graph, 2)) < 1e-12);
+    }
+
+    #[test]
+    fn there_is_no_bias_and_no_non_linearity() {
+        let graph = testing::view(DType::F64);
+        let built = testing::build::<Lgc>(&Params { order: 3, dropout: 0.5 }, &graph, 1);
+        assert_eq!(built.weights.iter().map(|w| &*w.name).collect::<Vec<_>>(), ["lin.weight", "alpha"]);
+        let before = built.eval(&graph);
+        let weight = &built.weights[0].param;
+        weight.set(&(weight.tensor() * -3.0).unwrap()).unwrap();
+        assert!(testing::distance(&built.eval(&graph), &(before * -3.0).unwrap()) < 1e-12);
     }
 }

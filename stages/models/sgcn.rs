@@ -124,6 +124,25 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_dropped_by_default_and_masks_come_after_propagation() {
+        let graph = testing::view(DType::F64);
+        let mut plain = testing::build::<Sgcn>(&Params::default(), &graph, 2);
+        assert_eq!(testing::distance(&plain.train(&graph), &plain.eval(&graph)), 0.0);
+        // W = 1 of one feature at a time and p = ½: a logit is 0, or twice the propagated feature. A mask before propagation would
+        // leave sums of some neighbours.
+        let mut built = testing::build::<Sgcn>(&Params { order: 2, dropout: 0.5 }, &graph, 1);
+        let [weight, bias] = ["lin.weight", "lin.bias"].map(|name| built.weight(name).zeros_like().unwrap());
+        let one = candle_core::Tensor::ones((1, 1, 2), DType::F64, weight.device()).unwrap();
+        let weight = weight.slice_assign(&[0..1, 0..1, 0..2], &one).unwrap();
+        for (named, value) in built.weights.iter().zip([weight, bias]) {
+            named.param.set(&value).unwrap();
+        }
+        let [trained, whole] = [built.train(&graph), built.eval(&graph)].map(|t| testing::flat(&t));
+        assert!(trained.iter().zip(&whole).all(|(t, w)| *t == 0.0 || (t - 2.0 * w).abs() < 1e-12));
+        assert!(trained.contains(&0.0) && trained.iter().any(|t| *t != 0.0));
+    }
+
+    #[test]
     fn propagated_features_are_made_once_for_all_batches() {
         let graph = testing::view(DType::F32);
         let [a, b] = [(); 2].map(|()| testing::build::<Sgcn>(&Params { order: 2, dropout: 0.3 }, &graph, 1).model);

@@ -208,8 +208,12 @@ pub(crate) fn zoo() -> Vec<(&'static str, Value)> {
         pp(json!({"reg": 0.7})),
         pp(json!({"eta": 1.0})),
         pp(json!({"binning": "joint", "bins": 3, "reg": 0.7})),
+        pp(json!({"binning": "by-nodes", "bins": 3})),
+        pp(json!({"linear": true, "variant": "high", "reg": 0.7})),
         pp(json!({"filters": "features"})),
         pp(json!({"filters": "features", "variant": "low"})),
+        pp(json!({"filters": "features", "variant": "high", "reg": 0.7})),
+        pp(json!({"filters": "features", "variant": "gpr-low", "reg": 0.7})),
         pp(json!({"filters": "features", "variant": "gpr-high", "linear": true})),
         pp(
             json!({"filters": "features", "binning": "joint", "bins": 3, "init": "ppr", "local-alphas": [0.1, 0.5, 0.2, 0.9]}),

@@ -205,7 +205,10 @@ fn every_shell_command_is_understood() {
                 let after = |option: &str| words.iter().skip_while(|w| **w != option).nth(1);
                 match words[0] {
                     "ppgnn" => assert_parsed(&words[1..]),
-                    "make" => words[1..].iter().for_each(|t| assert!(make.contains(&format!("\n{t}: ")), "{name}")),
+                    "make" => {
+                        let targets = words[1..].iter().filter(|word| !word.contains('='));
+                        targets.for_each(|t| assert!(make.contains(&format!("\n{t}: ")), "{name}"));
+                    }
                     "cargo" => {
                         let known = after("--profile").is_none_or(|p| cargo.contains(&format!("[profile.{p}]")));
                         let known = known && after("--features").is_none_or(|f| cargo.contains(&format!("\n{f} = [")));

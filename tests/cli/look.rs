@@ -95,6 +95,36 @@ fn list_shows_stages_models_formats_metrics_and_data_sets() {
 }
 
 #[test]
+fn a_model_is_listed_with_formula_source_inputs_device_and_parameters() {
+    let project = Project::new();
+    let list = project.run(&["list", "models"]).exit(0);
+    let list = list.prints("lgc                  Linear layer filtered by a trained polynomial of the operator\n");
+    list.prints("\"Linear Graph Convolutional Networks\", ESANN 2020; CPU and GPU\n")
+        .prints("; needs input `hops`; CPU");
+    let one = project.run(&["list", "models", "tdgnn"]).exit(0).prints("\n  logits = θ₀ H + Σ_l θ_l");
+    let one = one.prints("CIKM 2021\n").prints("  computes on: CPU and GPU\n  needs input `hops`\n");
+    one.prints("a number at least 0 and below 1 (default 0.5)\n").prints("(default [1,2,3,4])");
+    let pp = project.run(&["list", "models", "pp-gnn"]).exit(0).prints("  needs input `spectrum`\n");
+    pp.prints("  needs input `projection` with some parameters\n")
+        .prints("one of `per-side`, `joint`, `by-nodes` (default");
+    let json = project.run(&["list", "models", "--json"]).exit(0).json();
+    for item in json["items"].as_array().unwrap() {
+        let (name, text) = (&item["name"], |field: &str| item[field].as_str().unwrap_or_default().to_owned());
+        assert!(!text("equation").is_empty() && item["gpu"].is_boolean(), "{name}");
+        let years = text("reference");
+        let has_year = (1900..2100).any(|year: u32| years.contains(&year.to_string()));
+        assert!(has_year || ["lr", "mlp"].contains(&name.as_str().unwrap()), "{name}: {years}");
+        for (param, schema) in item["params"]["properties"].as_object().unwrap() {
+            assert!(schema.get("default").is_some() && schema.get("description").is_some(), "{name}: {param}");
+        }
+    }
+    let find = |name: &str| json["items"].as_array().unwrap().iter().find(|i| i["name"] == name).unwrap();
+    assert_eq!(find("adagnn")["needs"], serde_json::json!(["pretrained"]));
+    assert_eq!(find("adagnn")["needs-by-default"], serde_json::json!([]));
+    assert_eq!(find("pp-gnn")["needs-by-default"], serde_json::json!(["spectrum"]));
+}
+
+#[test]
 fn the_schema_accepts_what_the_program_accepts_and_refuses_what_it_refuses() {
     let project = Project::new();
     let schema: serde_json::Value = serde_json::from_str(&project.run(&["schema"]).exit(0).stdout).unwrap();
@@ -119,6 +149,7 @@ fn the_schema_accepts_what_the_program_accepts_and_refuses_what_it_refuses() {
         "{ppgnn: 1, name: x, stages: {evd: {inputs: {grph: x}}}}",
         "{ppgnn: 1, name: x, stages: {evd: {inputs: {operator: x, larger: y}}}}",
         "{ppgnn: 1, name: x, stages: {other: {uses: evd, params: {kk: 3}}}}",
+        "{ppgnn: 1, name: x, stages: {}, tables: {t: {rows: a}}}",
     ] {
         assert!(!validator.is_valid(&read(wrong)), "{wrong}");
     }

@@ -31,6 +31,7 @@ mod keeping;
 mod live;
 mod look;
 mod metrics;
+mod models;
 mod planning;
 mod readme;
 mod runs;

@@ -114,6 +114,10 @@ def kipf(w):
     return S @ (torch.relu(S @ (x @ w["conv1.weight"])) @ w["conv2.weight"])
 
 
+def kipf_norm(w, trains=True):
+    return S @ (torch.relu(normalised(S @ (x @ w["conv1.weight"]), w, "norm1", trains)) @ w["conv2.weight"])
+
+
 def ogb(w, layers, trains=True):
     h = x
     for i in range(1, layers):
@@ -270,6 +274,14 @@ def pp_joint(w, eta=0.3):
     return eta * filtered(w, pairs, h) + (1 - eta) * polynomial(w["gamma"], base(w))
 
 
+def pp_by_nodes(w, eta=0.3):
+    """Slices as long as if all nodes had an eigenvalue: twelve in two bins are of six, and two pairs are left over."""
+    pairs = kept("low") + kept("high")
+    gamma, lam, u, z = w["gamma-joint"], torch.tensor(VALUES[pairs]), torch.tensor(VECTORS[:, pairs]), base(w)
+    h = sum(gamma[torch.arange(8) // 6, j] * lam**j for j in range(gamma.shape[1]))
+    return eta * (u @ (h[:, None] * (u.T @ z))) + (1 - eta) * polynomial(w["gamma"], z)
+
+
 def boundary(w, variant="full", gap=True):
     """Neighbouring bins by ascending eigenvalue: exp(-(a - b)^2) (h_i(a) - h_{i+1}(b))^2."""
     bins = []  # (smallest, largest, coefficients, side)
@@ -424,13 +436,20 @@ def cases():
         ("pp-gnn reg without gap", {"reg": 0.5, "reg-gap": False}, lambda w: 0.5 * boundary(w, gap=False)),
     ]:
         case(name, "pp-gnn", {**common, **extra}, pp_weights("full", False), pp, penalty)
-    for variant, linear in [("full", False), ("low", False), ("gpr-high", False), ("full", True)]:
+    params = {**common, "linear": True, "variant": "low", "reg": 0.5}
+    case("pp-gnn low linear reg", "pp-gnn", params, pp_weights("low", True), lambda w: pp(w, "low"), lambda w: 0.5 * boundary(w, "low"))
+    plain = [(variant, False, 0.0) for variant in ("full", "low", "high", "gpr-low", "gpr-high")]
+    for variant, linear, reg in [*plain, ("full", True, 0.0), ("high", True, 0.5), ("full", False, 0.5)]:
         w = {**pp_weights(variant, linear), **own_weights(linear)}
-        if variant == "low":
+        if variant in ("low", "high"):
             w = {name: value for name, value in w.items() if not name.startswith("lin")}
-        params = {**common, "filters": "features", "variant": variant, "linear": linear}
-        title = f"pp-gnn features {variant}" + " linear" * linear
-        case(title, "pp-gnn", params, w, lambda w, v=variant: pp_features(w, v))
+        params = {**common, "filters": "features", "variant": variant, "linear": linear, **({"reg": reg} if reg else {})}
+        title = f"pp-gnn features {variant}" + " linear" * linear + " reg" * (reg > 0)
+        penalty = lambda w, v=variant, r=reg: r * boundary(w, v) if r else torch.tensor(0.0)
+        case(title, "pp-gnn", params, w, lambda w, v=variant: pp_features(w, v), penalty)
+    # Twelve nodes in two bins: the first has six of the eight pairs.
+    w = {**layers("lin", F, D, C), "gamma": ppr(3, 0.1), "gamma-joint": wave((2, 3), seed=6)}
+    case("pp-gnn by nodes", "pp-gnn", {**common, "binning": "by-nodes"}, w, pp_by_nodes)
     w = {**layers("lin", F, D, C), "gamma": ppr(3, 0.1), "gamma-joint": wave((4, 3), seed=6), **own_weights(False)}
     params = {**common, "filters": "features", "binning": "joint", "bins": 3}
     case("pp-gnn features joint", "pp-gnn", params, w, pp_joint)
@@ -458,6 +477,10 @@ def further_convolutions():
          evaluated=lambda w: gcn_norm(w, False))
     w = {name: value for name, value in convolutions.items() if "weight" in name}
     case("gcn-kipf", "gcn-kipf", {"hidden": D, "dropout": 0.0}, w, kipf, rates={"conv2.weight": (LR, 0.0)})
+    weights, states = norm("norm1", D, S @ (x @ w["conv1.weight"]))
+    free = {name: (LR, 0.0) for name in ("conv2.weight", "norm1.scale", "norm1.shift")}
+    case("gcn-kipf with batch norm", "gcn-kipf", {**LAYERS, "batch-norm": True}, {**w, **weights}, kipf_norm, rates=free,
+         states=states, evaluated=lambda w: kipf_norm(w, False))
     three = layers("conv", F, D, D, C)
     first = S @ (x @ three["conv1.weight"]) + three["conv1.bias"]
     one, moved_one = norm("norm1", D, first)

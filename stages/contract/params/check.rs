@@ -94,14 +94,16 @@ fn unknown(name: &str, own_schema: &Value, row: Option<&dyn Row>, rows: &[&dyn R
     let variants = rows.iter().map(|r| r.variant());
     let owners: Vec<_> = variants.filter(|v| property(v.schema(), name).is_some()).map(|v| v.name).collect();
     let row = row.map(Row::variant);
+    let row_schema = row.map(Variant::schema);
+    let known: Vec<&str> = names(own_schema).chain(row_schema.into_iter().flat_map(names)).collect();
     if let (Some(row), false) = (row, owners.is_empty()) {
+        let near = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
         return Problem::name(name, format!("`{}` has no parameter `{name}`", row.name)).with_help(format!(
-            "`{name}` belongs to {}; in a sweep, set it under `when` for those points only",
+            "{}`{name}` belongs to {}; in a sweep, set it under `when` for those points only",
+            near.unwrap_or_default(),
             list(owners.into_iter())
         ));
     }
-    let row_schema = row.map(Variant::schema);
-    let known: Vec<&str> = names(own_schema).chain(row_schema.into_iter().flat_map(names)).collect();
     Problem::name(name, format!("unknown parameter `{name}`")).with_help(nearest_help(name, known.iter().copied()))
 }
 

@@ -84,6 +84,11 @@ impl Variant {
     pub fn schema(&self) -> &'static Value {
         (self.schema)()
     }
+
+    /// Returns the optional slots that the row needs as it is; with other parameters it may need others of [`Variant::needs`].
+    pub fn usual_needs(&self) -> &'static [&'static str] {
+        (self.parse)(Map::new()).map_or(self.needs, |params| (self.needs_with)(&params))
+    }
 }
 
 /// What is wrong with one parameter.

@@ -2,7 +2,7 @@
 //!
 //! Statistics are over all nodes of the graph, not over training nodes alone. Training normalises with the biased variance of the
 //! pass; the running variance is the unbiased one. Evaluation reads the running moments that the training passes before have
-//! left. Scale starts at 1, shift at 0; both are decayed, as PyTorch decays whatever is in a group.
+//! left. Scale starts at 1, shift at 0; the model says whether they are decayed, as PyTorch does with whatever is in a group.
 
 use candle_core::{Result, Tensor};
 
@@ -22,16 +22,16 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// Adds scale, shift and running moments of `columns` columns; the names of all begin with `name`.
+    /// Adds scale, shift and running moments of `columns` columns; the names of all begin with `name`. Scale and shift follow `rule`.
     ///
     /// # Errors
     /// When the tensor library refuses an operation.
-    pub fn new(name: &str, columns: usize, weights: &mut Weights) -> Result<Self> {
+    pub fn new(name: &str, columns: usize, rule: Rule, weights: &mut Weights) -> Result<Self> {
         let of = |part: &str| format!("{name}.{part}");
         let constant = |value: f64| move |_: &mut crate::math::random::Stream| vec![value; columns];
         Ok(Self {
-            scale: weights.add(of("scale"), Rule::decayed(), &[columns], "init/norm", constant(1.0))?,
-            shift: weights.add(of("shift"), Rule::decayed(), &[columns], "init/norm", constant(0.0))?,
+            scale: weights.add(of("scale"), rule, &[columns], "init/norm", constant(1.0))?,
+            shift: weights.add(of("shift"), rule, &[columns], "init/norm", constant(0.0))?,
             mean: weights.state(of("running-mean"), &[columns], &vec![0.0; columns])?,
             variance: weights.state(of("running-variance"), &[columns], &vec![1.0; columns])?,
         })
@@ -74,7 +74,7 @@ mod tests {
     fn running_moments_follow_the_passes_that_train() {
         let mut streams = testing::streams(2);
         let mut weights = Weights::new(&mut streams, DType::F64, candle_core::Device::Cpu);
-        let norm = BatchNorm::new("norm1", 3, &mut weights).unwrap();
+        let norm = BatchNorm::new("norm1", 3, Rule::decayed(), &mut weights).unwrap();
         let named = weights.into_named();
         let z = normal(&[2, 20, 3], 5);
         let graph = testing::view(DType::F64);

@@ -59,25 +59,40 @@ impl Cut {
             }
             return Ok(Self { kept, partition, counts });
         }
-        if params.bins > kept.len() {
-            return Err(too_many(params.bins, kept.len(), "on the kept sides"));
-        }
-        let cut = if params.binning == Binning::ByNodes { nodes } else { kept.len() };
+        let cut = match params.binning {
+            // Bins that stay empty are what this binning is about.
+            Binning::ByNodes => nodes,
+            _ if params.bins > kept.len() => return Err(too_many(params.bins, kept.len(), "on the kept sides")),
+            _ => kept.len(),
+        };
         let pairs: Vec<usize> = sides.iter().map(|(_, pairs, _)| *pairs).collect();
         let partition = Partition::in_steps(&pairs, cut / params.bins);
         Ok(Self { kept, counts: vec![partition.ranges.len()], partition })
     }
 }
 
-/// Says whether there are more bins than pairs, as far as sizes tell.
+/// Says whether there are more bins than pairs, or a list of α that is not theirs, as far as sizes tell.
 pub fn fits(params: &Params, graph: &GraphSizes) -> std::result::Result<(), StageError> {
     let [has_low, has_high, _] = params.terms();
     // A side that is not used may have any size.
     let pairs = |has: bool, pairs: Size| if has { pairs.known() } else { Some(usize::MAX / 4) };
     match (pairs(has_low, graph.pairs[0]), pairs(has_high, graph.pairs[1])) {
-        (Some(low), Some(high)) => Cut::new(params, graph.nodes.known().unwrap_or(usize::MAX), [low, high]).map(drop),
+        (Some(low), Some(high)) => {
+            let nodes = graph.nodes.known();
+            if params.binning == Binning::ByNodes && nodes.is_none() {
+                return Ok(());
+            }
+            let cut = Cut::new(params, nodes.unwrap_or(usize::MAX), [low, high])?;
+            starts(params, cut.partition.ranges.len()).map(drop)
+        }
         _ => Ok(()),
     }
+}
+
+/// The number of pairs in every bin.
+#[cfg(test)]
+pub fn bin_sizes(params: &Params, nodes: usize, pairs: [usize; 2]) -> Vec<usize> {
+    Cut::new(params, nodes, pairs).map_or(Vec::new(), |cut| cut.partition.ranges.iter().map(Range::len).collect())
 }
 
 impl Spectral {

@@ -5,11 +5,12 @@ use serde_json::json;
 
 use super::params::{Binning, Terms};
 use super::*;
+use crate::contract::Size;
 use crate::contract::params::Params as _;
-use crate::models::GprGnn;
 use crate::models::blocks::{Init, Scheme};
 use crate::models::ops::Sides;
 use crate::models::testing::{self, Built, distance};
+use crate::models::{GprGnn, work};
 use crate::optim::Rule;
 
 const LANES: usize = 2;
@@ -90,6 +91,19 @@ fn one_layer_and_all_weight_on_power_k_give_simple_graph_convolution() {
     let x = graph.features.to_dense().unwrap().broadcast_left(LANES).unwrap().contiguous().unwrap();
     let xw = x.matmul(&w).unwrap().broadcast_add(&b).unwrap();
     assert!(distance(&built.eval(&graph), &by_hops(&graph, &in_all_lanes(&[0.0, 0.0, 0.0, 1.0]), &xw)) < 1e-12);
+    // Invariant: the model of that name, which adds its bias after propagation, where there is none.
+    let sgcn = testing::build_by_name("sgcn", &json!({"order": 3}), &graph, testing::streams(LANES));
+    let none = built.weight("lin1.bias").zeros_like().unwrap();
+    for (weights, from, to, value) in [
+        (&sgcn.weights, "lin.weight", "lin.bias", w),
+        (&built.weights, "lin1.weight", "lin1.bias", built.weight("lin1.weight")),
+    ] {
+        let set =
+            |name: &str, value: &Tensor| weights.iter().find(|n| n.name == name).unwrap().param.set(value).unwrap();
+        set(from, &value);
+        set(to, &none);
+    }
+    assert!(distance(&built.eval(&graph), &testing::eval(&*sgcn.model, &graph, LANES)) < 1e-12);
 }
 
 #[test]
@@ -304,6 +318,66 @@ fn every_bin_can_start_from_an_alpha_of_its_own() {
     // By the number of nodes, as many as there are pairs here, the same.
     let by_nodes = Params { binning: Binning::ByNodes, ..joint };
     assert_eq!(started(&by_nodes, "gamma-joint"), expected(&alphas));
+}
+
+#[test]
+fn bins_by_nodes_are_those_of_the_public_commands() {
+    // Bins of the kept pairs, from nodes, pairs per side and `bins`: Chameleon, Squirrel, and more bins than pairs.
+    for (nodes, k, bins, expected) in
+        [(2277, 256, 4, vec![512]), (5201, 1024, 4, vec![1300, 748]), (2000, 8, 20, vec![16])]
+    {
+        let params = Params { binning: Binning::ByNodes, bins, ..Params::default() };
+        let graph = GraphSizes { nodes: Size::exact(nodes), pairs: [Size::exact(k); 2], ..work::tests::graph() };
+        assert!(PpGnn::fits(&params, &graph).is_ok());
+        assert_eq!(spectral::bin_sizes(&params, nodes, [k, k]), expected);
+    }
+}
+
+#[test]
+fn a_list_of_alphas_that_is_not_of_the_bins_is_refused_by_sizes() {
+    let graph = work::tests::graph();
+    let fits = |params: Params| PpGnn::fits(&params, &graph).map_err(|error| error.to_string());
+    let listed = |count: usize| Params { bins: 2, local_alphas: Some(vec![0.5; count]), ..Params::default() };
+    assert!(fits(listed(4)).is_ok() && fits(listed(5)).is_ok());
+    assert!(fits(listed(3)).unwrap_err().contains("lists `3` numbers for `4` bins"));
+    // Eight and seven pairs in slices of five.
+    let joint = |count| Params { binning: Binning::Joint, bins: 3, ..listed(count) };
+    assert!(fits(joint(3)).is_ok() && fits(joint(2)).is_err());
+    let by_nodes = Params { binning: Binning::ByNodes, ..listed(1) };
+    assert!(fits(by_nodes.clone()).is_ok(), "a hundred nodes in two bins leave all pairs in one");
+    let unknown = GraphSizes { nodes: Size::guess(100.0), ..graph.clone() };
+    assert!(PpGnn::fits(&Params { local_alphas: Some(vec![0.5; 9]), ..by_nodes }, &unknown).is_ok());
+}
+
+#[test]
+fn the_spectral_branch_drops_nothing_before_its_filter() {
+    let graph = testing::view(DType::F64);
+    for filters in [Filters::Output, Filters::Features] {
+        let params = Params { filters, variant: Terms::High, dropout: 0.0, dprate: 0.9, ..Params::default() };
+        let mut built = build(&params, &graph);
+        assert_eq!(distance(&built.train(&graph), &built.eval(&graph)), 0.0, "{filters:?}");
+        let mut with_global = build(&Params { variant: Terms::GprHigh, ..params }, &graph);
+        assert!(distance(&with_global.train(&graph), &with_global.eval(&graph)) > 1e-3);
+    }
+}
+
+#[test]
+fn the_network_is_trained_in_every_variant_of_both_forms() {
+    // The code that is public now never trains it where the global term has no weight.
+    let graph = testing::view(DType::F64);
+    for filters in [Filters::Output, Filters::Features] {
+        for variant in [Terms::Full, Terms::Low, Terms::High, Terms::GprLow, Terms::GprHigh] {
+            for (linear, eta) in [(false, 0.4), (true, 0.4), (false, 1.0)] {
+                let params = Params { filters, variant, linear, eta, reg: 0.5, ..Params::default() };
+                let built = build(&params, &graph);
+                let weight = testing::normal(&[LANES, graph.nodes, graph.classes], 3);
+                let (_, gradients) = testing::weighted_pass(&*built.model, &graph, &weight);
+                let first = if filters == Filters::Output { "lin1.weight" } else { "spectral-lin1.weight" };
+                let gradient = gradients.of(&built.weight(first)).unwrap();
+                assert!(gradient.is_some_and(|g| testing::flat(&g).iter().any(|x| *x != 0.0)), "{params:?}");
+            }
+        }
+    }
 }
 
 #[test]
