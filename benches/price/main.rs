@@ -25,6 +25,9 @@ use compare::{Accuracy, Pair, by_name};
 use serde_json::Value;
 use support::{data, program, setting, threads};
 
+/// Node, key and seconds of something that was computed.
+type Took = (String, String, f64);
+
 /// Nodes that take less are mostly the cost of files and of the clock.
 const SHORT: f64 = 0.02;
 /// Stages without a seed.
@@ -190,7 +193,7 @@ impl Runs {
     }
 
     /// What the newest run took, and every node of it that was computed: name, key and seconds.
-    fn newest_log(&self) -> Result<(f64, Vec<(String, String, f64)>), String> {
+    fn newest_log(&self) -> Result<(f64, Vec<Took>), String> {
         let logs = std::fs::read_dir(self.store.join("runs")).map_err(|e| e.to_string())?;
         let newest = logs.filter_map(|log| Some(log.ok()?.path())).max().ok_or("there is no log of a run")?;
         let text = std::fs::read_to_string(newest).map_err(|e| e.to_string())?;

@@ -78,10 +78,7 @@ impl<'r> Batch<'r> {
             && hidden.eq(self.hidden.keys().map(|name| (*name, Some(&data.nodes))))
             && self.has(&result.weights)
             && match &point.going {
-                None => {
-                    let ran = result.history.len();
-                    ran == params.epochs || (ran < params.epochs && lane.ends.is_some())
-                }
+                None => lane.ends.is_some() || result.history.len() == params.epochs,
                 Some(going) => {
                     lane.ends.is_none()
                         && going.epoch == result.history.len() + 1
