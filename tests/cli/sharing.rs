@@ -183,7 +183,8 @@ fn slices_do_not_spoil_the_time_that_a_decomposition_is_expected_to_take() {
     let nodes = nodes(&project, &["evd", "--set", "load.dataset=b", "--set", "evd.k=5"]);
     let (expected, taken) = (&find(&nodes, "evd/k=5")["expected-seconds"], &manifest["seconds"]);
     let ratio = expected.as_f64().unwrap() / taken.as_f64().unwrap();
-    assert!((1.0 / 3.0..3.0).contains(&ratio), "{expected} are expected, the decomposition took {taken}");
+    // A busy machine may have taken some times longer; a slice takes some fifty times less, and there are two of them.
+    assert!((1.0 / 8.0..8.0).contains(&ratio), "{expected} are expected, the decomposition took {taken}");
 }
 
 #[test]
