@@ -115,12 +115,17 @@ impl Build for AdaGnn {
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
-        graph.nodes * params.hidden.max(graph.classes)
+        graph.nodes * (2 * params.hidden).max(graph.classes)
     }
 
     fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
         let (hidden, classes, inner) = (params.hidden, graph.classes, params.layers - 2);
-        let mut work = ModelWork::on(graph).features(hidden, 1).features(hidden, 1).hops(1, hidden).units(hidden);
+        let mut work = ModelWork::on(graph)
+            .features(hidden, 1)
+            .features(hidden, 1)
+            .hops(1, hidden)
+            .propagated(hidden)
+            .units(hidden);
         for _ in 0..inner {
             work = work.hops(1, hidden).units(hidden).units(hidden);
         }

@@ -76,23 +76,32 @@ impl Build for Gcn {
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
-        graph.nodes * params.hidden.max(graph.classes)
+        graph.nodes * (2 * params.hidden).max(graph.classes)
     }
 
     fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
-        let (hidden, classes) = (params.hidden, graph.classes);
-        let work = ModelWork::on(graph).features(hidden, 1).hops(1, hidden).units(hidden);
-        let work = if params.batch_norm { BatchNorm::work(work, hidden) } else { work };
-        work.dense(hidden, classes).hops(1, classes)
+        two_convolutions(graph, params.hidden, params.batch_norm)
     }
+}
+
+/// Counts the work of two convolutions, the first on features.
+pub(super) fn two_convolutions(graph: &GraphSizes, hidden: usize, batch_norm: bool) -> ModelWork {
+    let work = ModelWork::on(graph).features(hidden, 1).hops(1, hidden).propagated(hidden).units(hidden);
+    let work = if batch_norm { BatchNorm::work(work, hidden) } else { work };
+    work.dense(hidden, graph.classes).hops(1, graph.classes)
 }
 
 impl Model for Gcn {
     fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
         let (a, Self { first, norm, second, dropout }) = (&graph.operator, self);
-        let h = x.times(&first.weight)?.propagate(a)?.plus_bias(&first.bias)?;
-        let h = norm.as_ref().map_or(Ok(h.clone()), |norm| norm.forward(&h, pass))?;
-        let h = h.relu_dropout(pass.dropout(*dropout, "dropout/hidden"))?;
+        let z = x.times(&first.weight)?;
+        let h = match norm {
+            None => z.propagate_relu_dropout(a, Some(&first.bias), pass.dropout(*dropout, "dropout/hidden"))?,
+            Some(norm) => {
+                let h = norm.forward(&z.propagate(a)?.plus_bias(&first.bias)?, pass)?;
+                h.relu_dropout(pass.dropout(*dropout, "dropout/hidden"))?
+            }
+        };
         let logits = h.times(&second.weight)?.propagate(a)?.plus_bias(&second.bias)?;
         Ok(Output::from(logits).with_hidden("hidden", &h))
     }

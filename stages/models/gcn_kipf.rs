@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::BatchNorm;
+use super::gcn::two_convolutions;
 use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Param, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
@@ -71,23 +72,25 @@ impl Build for GcnKipf {
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
-        graph.nodes * params.hidden.max(graph.classes)
+        graph.nodes * (2 * params.hidden).max(graph.classes)
     }
 
     fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
-        let (hidden, classes) = (params.hidden, graph.classes);
-        let work = ModelWork::on(graph).features(hidden, 1).hops(1, hidden).units(hidden);
-        let work = if params.batch_norm { BatchNorm::work(work, hidden) } else { work };
-        work.dense(hidden, classes).hops(1, classes)
+        two_convolutions(graph, params.hidden, params.batch_norm)
     }
 }
 
 impl Model for GcnKipf {
     fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
         let (a, Self { first, norm, second, dropout }) = (&graph.operator, self);
-        let h = x.dropout_times(first, pass.dropout(*dropout, "dropout/features"))?.propagate(a)?;
-        let h = norm.as_ref().map_or(Ok(h.clone()), |norm| norm.forward(&h, pass))?;
-        let h = h.relu_dropout(pass.dropout(*dropout, "dropout/hidden"))?;
+        let z = x.dropout_times(first, pass.dropout(*dropout, "dropout/features"))?;
+        let h = match norm {
+            None => z.propagate_relu_dropout(a, None, pass.dropout(*dropout, "dropout/hidden"))?,
+            Some(norm) => {
+                let h = norm.forward(&z.propagate(a)?, pass)?;
+                h.relu_dropout(pass.dropout(*dropout, "dropout/hidden"))?
+            }
+        };
         let logits = h.times(second)?.propagate(a)?;
         Ok(Output::from(logits).with_hidden("hidden", &h))
     }

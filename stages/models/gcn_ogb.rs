@@ -87,12 +87,12 @@ impl Build for GcnOgb {
     }
 
     fn widest(params: &Params, graph: &GraphView) -> usize {
-        graph.nodes * params.hidden.max(graph.classes)
+        graph.nodes * (2 * params.hidden).max(graph.classes)
     }
 
     fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
         let (hidden, classes) = (params.hidden, graph.classes);
-        let mut work = ModelWork::on(graph).features(hidden, 1);
+        let mut work = ModelWork::on(graph).features(hidden, 1).propagated(hidden);
         for layer in 1..params.layers {
             work = if layer > 1 { work.dense(hidden, hidden) } else { work };
             work = work.hops(1, hidden).units(hidden);
@@ -105,8 +105,11 @@ impl Build for GcnOgb {
 impl GcnOgb {
     /// drop_p(ReLU(BN(Ã Z + b))) after the convolution of a number, for Z = H W.
     fn units(&self, z: &Sided, layer: usize, bias: &Linear, graph: &GraphView, pass: &mut Pass) -> Result<Sided> {
-        let h = z.propagate(&graph.operator)?.plus_bias(&bias.bias)?;
-        let h = self.norms.get(layer).map_or(Ok(h.clone()), |norm| norm.forward(&h, pass))?;
+        let Some(norm) = self.norms.get(layer) else {
+            let dropout = pass.dropout(self.dropout, "dropout/hidden");
+            return z.propagate_relu_dropout(&graph.operator, Some(&bias.bias), dropout);
+        };
+        let h = norm.forward(&z.propagate(&graph.operator)?.plus_bias(&bias.bias)?, pass)?;
         h.relu_dropout(pass.dropout(self.dropout, "dropout/hidden"))
     }
 }

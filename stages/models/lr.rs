@@ -38,6 +38,7 @@ pub struct Lr {
 impl Build for Lr {
     const NAME: &'static str = "lr";
     const ABOUT: &'static str = "Logistic regression on the features alone";
+    const REFERENCE: &'static str = "Cox, Journal of the Royal Statistical Society B, 1958";
     const EQUATION: &'static str = "drop(X) W + b";
     const VERSION: u32 = 1;
     type Params = Params;

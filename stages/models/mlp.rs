@@ -41,6 +41,7 @@ pub struct Mlp {
 impl Build for Mlp {
     const NAME: &'static str = "mlp";
     const ABOUT: &'static str = "Two-layer perceptron on the features alone";
+    const REFERENCE: &'static str = "Rumelhart, Hinton and Williams, Nature, 1986";
     const EQUATION: &'static str = "drop(ReLU(drop(X) W₁ + b₁)) W₂ + b₂";
     const VERSION: u32 = 2;
     type Params = Params;

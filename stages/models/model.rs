@@ -130,7 +130,8 @@ pub trait Build: Model + Sized + 'static {
     fn build(params: &Self::Params, graph: &GraphView, weights: &mut Weights) -> std::result::Result<Self, StageError>;
 
     /// Returns how many values the largest activation of one lane has, such as nodes × hidden, or edges × heads. How many
-    /// lanes fit into a batch follows from it.
+    /// lanes fit into a batch follows from it. Hidden units that are propagated count twice: they go through memory, where the
+    /// others are made and used a few rows at a time, and lanes of that width share no pass over the graph.
     fn widest(params: &Self::Params, graph: &GraphView) -> usize;
 
     /// Counts what the model takes per lane and epoch; from it follow the price and the memory of a plan. Where it is not said,

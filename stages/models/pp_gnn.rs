@@ -165,7 +165,7 @@ impl OwnNetwork {
         let bias = first.bias.tensor();
         let units = spectral.filtered(x, &first.weight, &h)?;
         let Some(second) = second else { return units.plus_bias(&(bias * eta)?) };
-        let units = units.plus_bias(&bias)?.relu_dropout(pass.dropout(self.dropout, "dropout/spectral-hidden"))?;
+        let units = units.bias_relu_dropout(&bias, pass.dropout(self.dropout, "dropout/spectral-hidden"))?;
         units.times(&(second.weight.tensor() * eta)?)?.plus_bias(&(second.bias.tensor() * eta)?)
     }
 }

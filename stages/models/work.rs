@@ -119,7 +119,7 @@ pub struct ModelWork {
     pub weights: Size,
     /// Values that are held at a time for one pass and the way back.
     pub held: Size,
-    /// Values of the largest activation.
+    /// Values of the largest activation, twice where it is propagated.
     pub widest: Size,
     /// What most of it comes from, as a parameter that a person can lower.
     pub remedy: &'static str,
@@ -186,6 +186,13 @@ impl ModelWork {
     pub fn units(self, columns: impl Into<Size>) -> Self {
         let (nodes, columns) = (self.graph.nodes, columns.into());
         self.plus(UNITS, nodes * columns * 3, 3.0).keeps(columns, 3.0)
+    }
+
+    /// Says that hidden units of this many columns are propagated, see [`Build::widest`](super::Build::widest).
+    #[must_use]
+    pub fn propagated(mut self, columns: impl Into<Size>) -> Self {
+        self.widest = self.widest.max(self.graph.nodes * columns.into() * 2);
+        self
     }
 
     /// This many products of the operator with activations.

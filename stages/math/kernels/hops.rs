@@ -68,10 +68,15 @@ impl Hops {
 
     /// out ← S·Z; rows hold `width` values, padded.
     pub fn product<T: Vector>(&self, z: &[T], width: usize, out: &mut [T]) {
-        let step = Some((T::narrow(1.0), T::default()));
-        pieces(&self.tasks, out, width).into_par_iter().zip(&self.tasks).for_each(|(hop, rows)| {
-            by_registers(Piece { of: self, step, from: z, width, hop, sum: None, dots: None }, rows.clone(), width);
+        pieces(&self.tasks, out, width).into_par_iter().zip(&self.tasks).for_each(|(out, rows)| {
+            self.product_rows(rows.clone(), z, width, out);
         });
+    }
+
+    /// out ← S·Z for some rows of S, on this thread.
+    pub fn product_rows<T: Vector>(&self, rows: Range<usize>, z: &[T], width: usize, out: &mut [T]) {
+        let step = Some((T::narrow(1.0), T::default()));
+        by_registers(Piece { of: self, step, from: z, width, hop: out, sum: None, dots: None }, rows, width);
     }
 
     /// Returns Σ_k c_k p_k(S)·Z, and the inner products of the columns of p_k(S)·Z with those of `against`, if it is given: a

@@ -149,9 +149,6 @@ macro_rules! vector {
 vector!(f32, f32s, splat_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s);
 vector!(f64, f64s, splat_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s);
 
-/// Registers of a row that are summed at once.
-const WIDE: usize = 4;
-
 /// A kernel that treats a row `N` registers at a time. Implementations are always inlined.
 pub(super) trait ByRegisters {
     /// What its rows are made of.
@@ -161,7 +158,8 @@ pub(super) trait ByRegisters {
     fn part<S: Simd, const N: usize>(&mut self, simd: S, i: usize, row: usize, first: usize);
 }
 
-/// Visits `rows` of `width` values each, [`WIDE`] registers at a time, then the rest one by one.
+/// Visits `rows` of `width` values each. A row is cut into as few parts as its sums leave room for in the registers, of about
+/// equal width: whatever a part looks up for itself (entries, weights) is looked up once per part.
 pub(super) fn by_registers(kernel: impl ByRegisters, rows: Range<usize>, width: usize) {
     Arch::new().dispatch(Visit { kernel, rows, width });
 }
@@ -178,14 +176,20 @@ impl<K: ByRegisters> WithSimd for Visit<K> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let registers = self.width * size_of::<K::Value>() / size_of::<<K::Value as Vector>::Of<S>>();
+        let most = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
+        let share = registers.div_ceil(registers.div_ceil(most).max(1));
         for (i, row) in self.rows.enumerate() {
-            let mut first = 0;
-            while first + WIDE <= registers {
-                self.kernel.part::<S, WIDE>(simd, i, row, first);
-                first += WIDE;
-            }
-            for first in first..registers {
-                self.kernel.part::<S, 1>(simd, i, row, first);
+            for first in (0..registers).step_by(share.max(1)) {
+                match share.min(registers - first) {
+                    1 => self.kernel.part::<S, 1>(simd, i, row, first),
+                    2 => self.kernel.part::<S, 2>(simd, i, row, first),
+                    3 => self.kernel.part::<S, 3>(simd, i, row, first),
+                    4 => self.kernel.part::<S, 4>(simd, i, row, first),
+                    5 => self.kernel.part::<S, 5>(simd, i, row, first),
+                    6 => self.kernel.part::<S, 6>(simd, i, row, first),
+                    7 => self.kernel.part::<S, 7>(simd, i, row, first),
+                    _ => self.kernel.part::<S, 8>(simd, i, row, first),
+                }
             }
         }
     }

@@ -156,31 +156,24 @@ impl<T: Vector> Tiles<'_, T> {
     /// Computes `N` registers of every row, from register `first` on, `M` rows at a time.
     #[inline(always)]
     fn pass<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, first: usize) {
-        let Product { a, strides: (down, along), x, width, onto } = self.product;
+        let Product { a, strides: strides @ (down, along), x, width, onto } = self.product;
         let (rows, depth) = (self.out.len() / width, x.len() / width);
-        let whole = rows - rows % M;
-        let mut fetched = [T::default(); DEPTH * ROWS];
-        for start in (0..depth).step_by(DEPTH) {
-            let summed = start..(start + DEPTH).min(depth);
-            let sums = if start == 0 { onto } else { Onto::Sums };
-            // Down a column of A, neighbours in memory belong to neighbouring rows: fetched together ahead of their use,
-            // unless the next row of A is near.
-            let (a, strides) = if down == 1 && along > ROWS {
+        let parts = (0..depth).step_by(DEPTH).map(|start| start..(start + DEPTH).min(depth));
+        let sums = |summed: &Range<usize>| if summed.start == 0 { onto } else { Onto::Sums };
+        if down == 1 && along > ROWS {
+            // Down a column of A, neighbours in memory belong to neighbouring rows: fetched together ahead of their use.
+            let mut fetched = [T::default(); DEPTH * ROWS];
+            for summed in parts {
                 for (k, fetched) in summed.clone().zip(fetched.chunks_exact_mut(ROWS)) {
                     fetched[..rows].copy_from_slice(&a[k * along..][..rows]);
                 }
-                (&fetched[..], (1, ROWS))
-            } else {
-                (&a[start * along..], (down, along))
-            };
-            let mut tile = Tile { a, strides, x, width, out: self.out, first, summed, sums };
-            let mut row = 0;
-            while row < whole {
-                tile.compute::<S, M, N>(simd, row);
-                row += M;
+                let (a, strides, sums) = (&fetched[..], (1, ROWS), sums(&summed));
+                Tile { a, strides, x, width, out: self.out, first, summed, sums }.all_rows::<S, M, N>(simd);
             }
-            for row in whole..rows {
-                tile.compute::<S, 1, N>(simd, row);
+        } else {
+            for summed in parts {
+                let (a, sums) = (&a[summed.start * along..], sums(&summed));
+                Tile { a, strides, x, width, out: self.out, first, summed, sums }.all_rows::<S, M, N>(simd);
             }
         }
     }
@@ -199,6 +192,19 @@ struct Tile<'a, T> {
 }
 
 impl<T: Vector> Tile<'_, T> {
+    /// All rows of the result, `M` at a time.
+    #[inline(always)]
+    fn all_rows<S: Simd, const M: usize, const N: usize>(&mut self, simd: S) {
+        let rows = self.out.len() / self.width;
+        let whole = rows - rows % M;
+        for row in (0..whole).step_by(M) {
+            self.compute::<S, M, N>(simd, row);
+        }
+        for row in whole..rows {
+            self.compute::<S, 1, N>(simd, row);
+        }
+    }
+
     #[inline(always)]
     fn compute<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, row: usize) {
         let columns = self.first..self.first + N;

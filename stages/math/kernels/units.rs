@@ -20,13 +20,13 @@ pub fn rectify_rows<T: Vector>(units: &mut [T], bias: &[T]) {
     );
 }
 
-/// out ← max(x, 0); NaN stays NaN.
-pub fn rectify<T: Vector>(x: &[T], out: &mut [T]) {
+/// units ← max(units, 0); NaN stays NaN.
+pub fn rectify<T: Vector>(units: &mut [T]) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
-            for (out, x) in out.iter_mut().zip(x) {
-                *out = if *x < T::default() { T::default() } else { *x };
+            for x in units {
+                *x = if *x < T::default() { T::default() } else { *x };
             }
         },
     );
@@ -65,8 +65,8 @@ mod tests {
     #[test]
     fn only_positive_units_pass_anything() {
         let (x, back) = ([-1.0, 0.0, 2.0, f64::NAN], [5.0, 6.0, 7.0, 8.0]);
-        let mut out = [9.0; 4];
-        rectify(&x, &mut out);
+        let mut out = x;
+        rectify(&mut out);
         assert!(out[..3] == [0.0, 0.0, 2.0] && out[3].is_nan());
         pass_back(&x, &back, 2.0, &mut out);
         assert_eq!(out, [0.0, 0.0, 14.0, 0.0]);

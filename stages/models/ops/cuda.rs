@@ -134,9 +134,10 @@ pub fn dropout(x: &Sided, masks: Masks) -> Result<Sided> {
     Ok(x.next(main, x.eval.clone(), move |grad| Ok(vec![(input, apply(grad, &masks)?)])))
 }
 
-/// ReLU(X), with masks on the training side if there are any.
-pub fn relu(x: &Sided, masks: Option<Masks>) -> Result<Sided> {
-    let x = if masks.is_some() { x.parted() } else { x.clone() };
+/// ReLU(X + b), with masks on the training side if there are any.
+pub fn units(x: &Sided, bias: Option<&Tensor>, masks: Option<Masks>) -> Result<Sided> {
+    let x = bias.map_or(Ok(x.clone()), |bias| plus_bias(x, bias))?;
+    let x = if masks.is_some() { x.parted() } else { x };
     let drawn = masks.as_ref().map(|masks| masks.on_gpu()).transpose()?;
     let main = cuda::lend([x.main()], |[x]| cuda::rectify(x, drawn))?;
     let eval = x.eval.map(|eval| cuda::lend([eval], |[x]| cuda::rectify(x, None)))?;

@@ -4,9 +4,11 @@
 //! first, for 64 entries at once; drawing stops once all 64 are decided. p = 0.5 therefore costs one random bit per entry,
 //! any other p about eight, and p is met to 53 binary digits. On a GPU a mask is hashed where it is used.
 
+use std::array;
 use std::sync::Arc;
 
 use candle_core::{Result, bail};
+use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::math::random::Stream;
@@ -109,24 +111,30 @@ impl Mask {
 }
 
 fn apply_words<T: Real>(words: &[u64], values: &mut [T], scale: T) {
-    let (whole, rest) = values.as_chunks_mut::<64>();
-    whole.iter_mut().zip(words).for_each(|(values, word)| scale_kept(values, *word, scale));
-    if let (Some(word), false) = (words.get(whole.len()), rest.is_empty()) {
-        let mut last = [T::default(); 64];
-        last[..rest.len()].copy_from_slice(rest);
-        scale_kept(&mut last, *word, scale);
-        rest.copy_from_slice(&last[..rest.len()]);
-    }
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let (whole, rest) = values.as_chunks_mut::<64>();
+            whole.iter_mut().zip(words).for_each(|(values, word)| scale_kept(values, *word, scale));
+            if let (Some(word), false) = (words.get(whole.len()), rest.is_empty()) {
+                let mut last = [T::default(); 64];
+                last[..rest.len()].copy_from_slice(rest);
+                scale_kept(&mut last, *word, scale);
+                rest.copy_from_slice(&last[..rest.len()]);
+            }
+        },
+    );
 }
 
 /// Multiplies 64 values with `scale` where their bit is set, and with 0 elsewhere.
+#[inline(always)]
 fn scale_kept<T: Real>(values: &mut [T; 64], word: u64, scale: T) {
-    let (eights, _) = values.as_chunks_mut::<8>();
-    // A byte at a time: eight values against eight constant bits is what vector units can do.
-    for (eight, byte) in eights.iter_mut().zip(word.to_le_bytes()) {
-        for (i, value) in eight.iter_mut().enumerate() {
-            *value *= if byte & 1 << i == 0 { T::default() } else { scale };
-        }
+    let (sixteens, _) = values.as_chunks_mut::<16>();
+    for (at, sixteen) in sixteens.iter_mut().enumerate() {
+        let bits = word >> (16 * at);
+        // Written so that a register is masked at once.
+        let factors: [T; 16] = array::from_fn(|i| if bits & 1 << i == 0 { T::default() } else { scale });
+        *sixteen = array::from_fn(|i| sixteen[i] * factors[i]);
     }
 }
 

@@ -41,6 +41,7 @@ mod sum;
 mod tape;
 #[cfg(test)]
 mod tests;
+mod units;
 
 pub use batch_norm::Moments;
 pub use filter::Eigenvectors;

@@ -119,7 +119,7 @@ pub(super) fn firsts<'s, T>(sides: &[[&'s [T]; 1]]) -> Vec<&'s [T]> {
 }
 
 /// S·X of some tensors.
-fn product<T: Element>(operator: &Propagator, tensors: &[&[T]], shape: SideBySide) -> Vec<Vec<T>> {
+pub(super) fn product<T: Element>(operator: &Propagator, tensors: &[&[T]], shape: SideBySide) -> Vec<Vec<T>> {
     if shape.columns.is_multiple_of(BLOCK) {
         let one = |z: &&[T]| {
             let mut out = vec![T::default(); z.len()];

@@ -89,10 +89,11 @@ pub(super) fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// `size`: values of a lane.
 fn shifted<T: Element>(x: &[T], bias: &[T], size: usize, columns: usize) -> Vec<T> {
-    let mut out = x.to_vec();
-    out.par_chunks_mut(size).zip(bias.par_chunks(columns.max(1))).for_each(|(out, bias)| {
-        for row in out.chunks_exact_mut(columns) {
-            row.iter_mut().zip(bias).for_each(|(x, b)| *x += *b);
+    let mut out = vec![T::default(); x.len()];
+    let lanes = out.par_chunks_mut(size).zip(x.par_chunks(size)).zip(bias.par_chunks(columns.max(1)));
+    lanes.for_each(|((out, x), bias)| {
+        for (out, x) in out.chunks_exact_mut(columns).zip(x.chunks_exact(columns)) {
+            out.iter_mut().zip(x).zip(bias).for_each(|((out, x), b)| *out = *x + *b);
         }
     });
     out
@@ -100,9 +101,10 @@ fn shifted<T: Element>(x: &[T], bias: &[T], size: usize, columns: usize) -> Vec<
 
 /// Joins two lists value by value.
 fn both<T: Element>(a: &[T], b: &[T], join: impl Fn(T, T) -> T + Sync) -> Vec<T> {
-    let mut out = a.to_vec();
-    out.par_chunks_mut(TASK).zip(b.par_chunks(TASK)).for_each(|(out, b)| {
-        out.iter_mut().zip(b).for_each(|(x, b)| *x = join(*x, *b));
+    let mut out = vec![T::default(); a.len()];
+    let tasks = out.par_chunks_mut(TASK).zip(a.par_chunks(TASK)).zip(b.par_chunks(TASK));
+    tasks.for_each(|((out, a), b)| {
+        out.iter_mut().zip(a).zip(b).for_each(|((out, a), b)| *out = join(*a, *b));
     });
     out
 }

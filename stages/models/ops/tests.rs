@@ -12,7 +12,7 @@ use candle_core::{DType, Tensor, Var};
 
 use super::*;
 use crate::models::testing::{assert_tape_gradients, bits, distance, flat, normal, with_threads};
-use cases::{Case, Sizes, cases, on_features};
+use cases::{Case, Sizes, cases, on_features, units};
 
 /// Odd and even widths, one node, one lane, one hidden unit, rows beyond a task of the layers.
 const SIZES: [Sizes; 6] = [
@@ -30,6 +30,9 @@ const LARGE: Sizes = Sizes { lanes: 2, nodes: 2100, columns: 33, features: 70, h
 
 /// So many nodes that the gradient of a layer on sparse features is scattered, by several tasks.
 const LONG: Sizes = Sizes { lanes: 2, nodes: 9000, columns: 3, features: 20, hidden: 17, pairs: 1 };
+
+/// Hidden units that fill registers, in several pieces.
+const WIDE: Sizes = Sizes { lanes: 2, nodes: 1100, columns: 32, features: 1, hidden: 1, pairs: 1 };
 
 /// Some lanes of the inputs of a case.
 fn inputs(case: &Case, lanes: &Range<usize>, dtype: DType) -> Vec<Var> {
@@ -123,7 +126,7 @@ fn a_lane_has_the_same_bytes_alone_and_in_company() {
 
 #[test]
 fn threads_change_no_byte() {
-    for case in cases(LARGE).into_iter().chain([on_features(LONG, true, true, 2)]) {
+    for case in cases(LARGE).into_iter().chain([on_features(LONG, true, true, 2)]).chain(units(WIDE)) {
         let all = 0..case.lanes;
         let with =
             |threads| with_threads(threads, || run(&case, &all, DType::F32).iter().map(bits).collect::<Vec<_>>());
@@ -146,6 +149,23 @@ fn the_evaluation_beside_has_the_bytes_of_one_alone() {
             assert_eq!(bits(both.eval().unwrap()), bits(alone.main()), "{} with {sizes:?}", case.name);
             let main = (case.op)(&vars, None, all.clone(), &tape).unwrap();
             assert_eq!(bits(both.main()), bits(main.main()), "{}: the other side is not touched", case.name);
+        }
+    }
+}
+
+#[test]
+fn evaluation_sees_the_units_before_dropout() {
+    for sizes in SIZES.into_iter().chain([WIDE]) {
+        let cases = units(sizes);
+        for (kept, dropped) in [(&cases[0], &cases[1]), (&cases[2], &cases[3])] {
+            let all = 0..kept.lanes;
+            let vars = tensors(&inputs(kept, &all, DType::F32));
+            let both = (dropped.op)(&vars, None, all.clone(), &Tape::new(Sides::Both)).unwrap();
+            let expected = (kept.op)(&vars, None, all.clone(), &Tape::new(Sides::Both)).unwrap();
+            assert_eq!(bits(both.eval().unwrap()), bits(expected.main()), "{} with {sizes:?}", dropped.name);
+            let train = (dropped.op)(&vars, None, all.clone(), &Tape::new(Sides::Train)).unwrap();
+            assert!(train.eval().is_none());
+            assert_eq!(bits(both.main()), bits(train.main()), "{} with {sizes:?}", dropped.name);
         }
     }
 }

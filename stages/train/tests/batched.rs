@@ -117,7 +117,7 @@ fn a_batch_is_cut_where_the_model_says_that_its_activations_are_large() {
     for (model, variant, widest) in [
         ("lr", json!({}), 2),
         ("mlp", json!({"hidden": 65536}), 65536),
-        ("gcn", json!({"hidden": 1000}), 1000),
+        ("gcn", json!({"hidden": 1000}), 2000),
         ("pp-gnn", json!({"hidden": 1000, "order": 5000}), 1000),
         ("pp-gnn", json!({"hidden": 1000, "linear": true}), 2),
     ] {

@@ -3,6 +3,7 @@
 //! With G the gradient of the output, H the kept hidden units and s the scale of their dropout: ∂W₂ = Σ HᵀG, ∂b₂ = column
 //! sums of G, Δ = s·(G·W₂ᵀ) where H > 0; ∂W₁ = Σ drop(X)ᵀΔ, ∂b₁ = column sums of Δ. Sums run over the training passes.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use candle_core::{Result, Tensor};
@@ -39,64 +40,68 @@ impl Layers {
         (hidden, masked): (Vec<Vec<T>>, Masked<T>),
         arrived: &[Option<Tensor>],
     ) -> Result<Vec<(Tensor, Tensor)>> {
-        let (mut deltas, mut kept) = (Vec::new(), Vec::new());
         let mut hidden = hidden.into_iter();
+        let (mut passes, mut units, mut gradients) = (Vec::new(), Vec::new(), Vec::new());
         for (pass, gradient) in arrived.iter().enumerate() {
-            let units = hidden.next();
-            let Some(gradient) = gradient else { continue };
-            kept.push((pass, gradient));
-            // Units are overwritten with Δ once they have been read.
-            let padded = || slices::lend::<T, _, 1>([gradient], |[rows]| Ok(with_padding(rows, s.hidden)));
-            deltas.push(units.map_or_else(padded, Ok)?);
-        }
-        let sums = self.deltas::<T>(s, &kept, &mut deltas)?;
-        let gradient =
-            |of: &Tensor, values: Vec<T>| slices::tensor(values, of.dims()).map(|gradient| (of.clone(), gradient));
-        let narrow = |sums: &[f64]| sums.iter().map(|x| T::narrow(*x)).collect::<Vec<T>>();
-        let mut gradients = Vec::new();
-        if let Some(bias) = &self.first.bias {
-            gradients.push(gradient(bias, sums.iter().flat_map(|p| narrow(&p.first_bias)).collect())?);
-        }
-        if let Some(second) = &self.second {
-            gradients.push(gradient(&second.weight, sums.iter().flat_map(|p| p.weight.iter().copied()).collect())?);
-            if let Some(bias) = &second.bias {
-                gradients.push(gradient(bias, sums.iter().flat_map(|p| narrow(&p.bias)).collect())?);
+            let of_pass = hidden.next();
+            if let Some(gradient) = gradient {
+                passes.push(pass);
+                units.extend(of_pass);
+                gradients.push(gradient);
             }
         }
-        let passes: Vec<usize> = kept.iter().map(|(pass, _)| *pass).collect();
-        gradients.push(gradient(&self.first.weight, self.first_gradient(s, &passes, &masked, &deltas)?)?);
-        Ok(gradients)
+        slices::lend_all::<T, _>(&gradients, |gradients| {
+            let (sums, deltas) = self.deltas(s, &passes, units, gradients)?;
+            let gradient =
+                |of: &Tensor, values: Vec<T>| slices::tensor(values, of.dims()).map(|gradient| (of.clone(), gradient));
+            let narrow = |sums: &[f64]| sums.iter().map(|x| T::narrow(*x)).collect::<Vec<T>>();
+            let mut found = Vec::new();
+            if let Some(bias) = &self.first.bias {
+                found.push(gradient(bias, sums.iter().flat_map(|p| narrow(&p.first_bias)).collect())?);
+            }
+            if let Some(second) = &self.second {
+                found.push(gradient(&second.weight, sums.iter().flat_map(|p| p.weight.iter().copied()).collect())?);
+                if let Some(bias) = &second.bias {
+                    found.push(gradient(bias, sums.iter().flat_map(|p| narrow(&p.bias)).collect())?);
+                }
+            }
+            found.push(gradient(&self.first.weight, self.first_gradient(s, &passes, &masked, &deltas)?)?);
+            Ok(found)
+        })
     }
 
-    /// Turns kept hidden units into Δ, and sums what the second layer and the biases need, by lane.
-    fn deltas<T: Element>(
+    /// Returns Δ of every pass, padded, and sums what the second layer and the biases need, by lane. `units` are the kept hidden
+    /// units, if there is a second layer: they are overwritten with Δ once they have been read. Without one, Δ is the gradient.
+    fn deltas<'g, T: Element>(
         &self,
         s: Sizes,
-        kept: &[(usize, &Tensor)],
-        deltas: &mut [Vec<T>],
-    ) -> Result<Vec<Partial<T>>> {
-        let ranges = s.nodes.div_ceil(RANGE);
-        let transposed: Vec<Vec<T>> = match &self.second {
-            Some(second) => slices::lend::<T, _, 1>([&second.weight], |[w]| {
-                Ok(w.chunks(s.hidden * s.outputs).map(|w| pad_transposed(w, s.outputs)).collect())
-            })?,
-            None => Vec::new(),
+        passes: &[usize],
+        units: Vec<Vec<T>>,
+        gradients: &[&'g [T]],
+    ) -> Result<(Vec<Partial<T>>, Vec<Cow<'g, [T]>>)> {
+        let Some(second) = &self.second else {
+            let deltas: Vec<Cow<[T]>> = gradients.iter().map(|gradient| padded_or_lent(gradient, s.hidden)).collect();
+            let sums = if self.first.bias.is_some() { sums_of_lanes(s, &deltas) } else { Vec::new() };
+            return Ok((sums, deltas));
         };
+        let ranges = s.nodes.div_ceil(RANGE);
+        let transposed: Vec<Vec<T>> = slices::lend::<T, _, 1>([&second.weight], |[w]| {
+            Ok(w.chunks(s.hidden * s.outputs).map(|w| pad_transposed(w, s.outputs)).collect())
+        })?;
         let mut partials: Vec<Partial<T>> = Vec::new();
-        for ((pass, gradient), deltas) in kept.iter().zip(deltas) {
+        let mut deltas = units;
+        for ((pass, gradient), deltas) in passes.iter().zip(gradients).zip(&mut deltas) {
             let scale = self.passes[*pass].hidden.as_ref().map_or(1.0, |masks| masks.scale());
-            let of_pass: Vec<Partial<T>> = slices::lend::<T, _, 1>([gradient], |[gradient]| {
-                let pieces = deltas.par_chunks_mut(s.nodes * s.wide).enumerate().flat_map(|(lane, deltas)| {
-                    deltas.par_chunks_mut(RANGE * s.wide).enumerate().map(move |(range, deltas)| (lane, range, deltas))
-                });
-                let work = |(lane, range, deltas): (usize, usize, &mut [T])| {
-                    let first = (lane * s.nodes + range * RANGE) * s.outputs;
-                    let rows = deltas.len() / s.wide;
-                    let gradient = &gradient[first..first + rows * s.outputs];
-                    delta_of_range(s, transposed.get(lane).map(Vec::as_slice), gradient, deltas, T::narrow(scale))
-                };
-                Ok(pieces.map(work).collect())
-            })?;
+            let pieces = deltas.par_chunks_mut(s.nodes * s.wide).enumerate().flat_map(|(lane, deltas)| {
+                deltas.par_chunks_mut(RANGE * s.wide).enumerate().map(move |(range, deltas)| (lane, range, deltas))
+            });
+            let work = |(lane, range, deltas): (usize, usize, &mut [T])| {
+                let first = (lane * s.nodes + range * RANGE) * s.outputs;
+                let rows = deltas.len() / s.wide;
+                let gradient = &gradient[first..first + rows * s.outputs];
+                delta_of_range(s, &transposed[lane], gradient, deltas, T::narrow(scale))
+            };
+            let of_pass: Vec<Partial<T>> = pieces.map(work).collect();
             if partials.is_empty() {
                 partials = of_pass;
             } else {
@@ -110,7 +115,7 @@ impl Layers {
             partials.by_ref().take(ranges - 1).for_each(|part| sum.add(&part));
             lanes.push(sum);
         }
-        Ok(lanes)
+        Ok((lanes, deltas.into_iter().map(Cow::Owned).collect()))
     }
 
     /// ∂W₁ of every lane.
@@ -119,7 +124,7 @@ impl Layers {
         s: Sizes,
         passes: &[usize],
         masked: &Masked<T>,
-        deltas: &[Vec<T>],
+        deltas: &[Cow<[T]>],
     ) -> Result<Vec<T>> {
         let of_lane = |lane: usize| lane * s.nodes * s.wide..(lane + 1) * s.nodes * s.wide;
         Ok(match self.x.stored_as::<T>()? {
@@ -203,38 +208,68 @@ fn sum_of_ranges<T: Element>(
 impl<T: Real> Partial<T> {
     fn add(&mut self, other: &Self) {
         add(&mut self.weight, &other.weight);
-        self.bias.iter_mut().zip(&other.bias).for_each(|(a, b)| *a += b);
-        self.first_bias.iter_mut().zip(&other.first_bias).for_each(|(a, b)| *a += b);
+        add_sums(&mut self.bias, &other.bias);
+        add_sums(&mut self.first_bias, &other.first_bias);
     }
+}
+
+fn add_sums(sums: &mut [f64], part: &[f64]) {
+    sums.iter_mut().zip(part).for_each(|(a, b)| *a += b);
 }
 
 fn add<T: Real>(sum: &mut [T], part: &[T]) {
     sum.iter_mut().zip(part).for_each(|(a, b)| *a += *b);
 }
 
-/// Handles some rows of one lane: `deltas` holds hidden units, if there is a second layer, and Δ afterwards.
-fn delta_of_range<T: Element>(
-    s: Sizes,
-    transposed: Option<&[T]>,
-    gradient: &[T],
-    deltas: &mut [T],
-    scale: T,
-) -> Partial<T> {
-    let mut partial = Partial { weight: Vec::new(), bias: Vec::new(), first_bias: Vec::new() };
-    if let Some(transposed) = transposed {
-        let wide = with_padding(gradient, s.outputs);
-        let mut weight = vec![T::default(); s.wide * padded(s.outputs)];
-        Matrix::new(deltas, s.wide).transposed_times(&wide, s.outputs, Onto::Nothing, &mut weight);
-        partial.weight = without_padding(&weight, s.outputs, s.hidden);
-        partial.bias = sums_of_columns(gradient, s.outputs);
-        let mut back = vec![T::default(); ROWS * s.wide];
-        for (gradient, deltas) in gradient.chunks(ROWS * s.outputs).zip(deltas.chunks_mut(ROWS * s.wide)) {
-            let back = &mut back[..deltas.len()];
-            Matrix::new(gradient, s.outputs).times(transposed, s.hidden, Onto::Nothing, back);
-            pass_back_in_place(deltas, back, scale);
-        }
+/// Handles some rows of one lane: `deltas` holds hidden units, and Δ afterwards.
+fn delta_of_range<T: Element>(s: Sizes, transposed: &[T], gradient: &[T], deltas: &mut [T], scale: T) -> Partial<T> {
+    let wide = with_padding(gradient, s.outputs);
+    let mut weight = vec![T::default(); s.wide * padded(s.outputs)];
+    Matrix::new(deltas, s.wide).transposed_times(&wide, s.outputs, Onto::Nothing, &mut weight);
+    let mut back = vec![T::default(); ROWS * s.wide];
+    for (gradient, deltas) in gradient.chunks(ROWS * s.outputs).zip(deltas.chunks_mut(ROWS * s.wide)) {
+        let back = &mut back[..deltas.len()];
+        Matrix::new(gradient, s.outputs).times(transposed, s.hidden, Onto::Nothing, back);
+        pass_back_in_place(deltas, back, scale);
     }
-    partial.first_bias = sums_of_columns(deltas, s.wide);
-    partial.first_bias.truncate(s.hidden);
-    partial
+    Partial {
+        weight: without_padding(&weight, s.outputs, s.hidden),
+        bias: sums_of_columns(gradient, s.outputs),
+        first_bias: sums_of_rows(s, deltas),
+    }
+}
+
+/// What the bias of a layer needs that has no layer above it, by lane: ranges of a pass are added in order, after those of the
+/// pass before.
+fn sums_of_lanes<T: Element>(s: Sizes, deltas: &[Cow<[T]>]) -> Vec<Partial<T>> {
+    let of_lane = |lane: usize| {
+        let rows = |deltas: &Cow<[T]>| {
+            let deltas = &deltas[lane * s.nodes * s.wide..(lane + 1) * s.nodes * s.wide];
+            deltas.chunks(RANGE * s.wide).map(|range| sums_of_rows(s, range)).collect::<Vec<_>>()
+        };
+        let mut ranges: Vec<Vec<f64>> = Vec::new();
+        for of_pass in deltas.iter().map(rows) {
+            if ranges.is_empty() {
+                ranges = of_pass;
+            } else {
+                ranges.iter_mut().zip(of_pass).for_each(|(sum, part)| add_sums(sum, &part));
+            }
+        }
+        let mut ranges = ranges.into_iter();
+        let mut sum = ranges.next().unwrap_or_default();
+        ranges.for_each(|part| add_sums(&mut sum, &part));
+        Partial { weight: Vec::new(), bias: Vec::new(), first_bias: sum }
+    };
+    (0..s.lanes).into_par_iter().map(of_lane).collect()
+}
+
+fn sums_of_rows<T: Element>(s: Sizes, rows: &[T]) -> Vec<f64> {
+    let mut sums = sums_of_columns(rows, s.wide);
+    sums.truncate(s.hidden);
+    sums
+}
+
+/// Rows with padding; lent where there is none to add.
+fn padded_or_lent<T: Element>(rows: &[T], columns: usize) -> Cow<'_, [T]> {
+    if padded(columns) == columns { Cow::Borrowed(rows) } else { Cow::Owned(with_padding(rows, columns)) }
 }

@@ -148,6 +148,7 @@ pub fn cases(s: Sizes) -> Vec<Case> {
     all.extend(columns::cases(s, &z));
     all.extend(on_graph(s, &z));
     all.extend(with_masks(s, &z));
+    all.extend(units(s));
     for sparse in [false, true] {
         for hidden in [false, true] {
             all.extend([0, 1, 2].map(|passes| on_features(s, sparse, hidden, passes)));
@@ -286,7 +287,7 @@ fn with_masks(s: Sizes, z: &Tensor) -> Vec<Case> {
                 inputs: vec![z.clone()],
                 op: Box::new(move |x, _, lanes, tape| {
                     let (x, masks) = (sided(&x[0], None, tape), of_lanes(&masks, lanes));
-                    if rectifies { x.rectified(Some(masks)) } else { x.masked(masks) }
+                    if rectifies { x.units(None, None, Some(masks)) } else { x.masked(masks) }
                 }),
                 plain: Box::new(move |x| {
                     let x = if rectifies { x[0].relu().unwrap() } else { x[0].clone() };
@@ -380,4 +381,44 @@ pub fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case 
         has_beside: false,
         any_width: Vec::new(),
     }
+}
+
+/// drop(ReLU(X + b)) and drop(ReLU(S·X + b)), with and without masks.
+pub fn units(s: Sizes) -> Vec<Case> {
+    let matrix = symmetric(s.nodes, 3, 21);
+    let (full, operator) = (dense(&matrix), Arc::new(Propagator::new(matrix)));
+    let masks = masks(s.lanes, s.nodes * s.columns, 22);
+    let factors = factors(&masks, &[s.nodes, s.columns]);
+    let (z, b) = (normal(&[s.lanes, s.nodes, s.columns], 23), normal(&[s.lanes, s.columns], 24));
+    let case = |propagates: bool, drops: bool| {
+        let (operator, full) = (propagates.then(|| operator.clone()), propagates.then(|| full.clone()));
+        let (masks, factors) = (drops.then(|| masks.clone()), drops.then(|| factors.clone()));
+        Case {
+            name: format!(
+                "units{}{}",
+                if propagates { ", propagated" } else { "" },
+                if drops { ", dropped" } else { "" }
+            ),
+            lanes: s.lanes,
+            inputs: vec![z.clone(), b.clone()],
+            op: Box::new(move |x, eval, lanes, tape| {
+                let (masks, bias) = (masks.as_ref().map(|masks| of_lanes(masks, lanes)), Some(x[1].clone()));
+                let x = sided(&x[0], eval, tape);
+                match &operator {
+                    Some(operator) => x.propagated_units(operator, bias, masks),
+                    None => x.units(None, bias, masks),
+                }
+            }),
+            plain: Box::new(move |x| {
+                let z = full.as_ref().map_or(x[0].clone(), |full| times(full, &x[0]));
+                let units = z.broadcast_add(&x[1].unsqueeze(1).unwrap()).unwrap().relu().unwrap();
+                factors.as_ref().map_or(units.clone(), |factors| (&units * factors).unwrap())
+            }),
+            has_beside: !drops,
+            any_width: Vec::new(),
+        }
+    };
+    [(false, false), (false, true), (true, false), (true, true)]
+        .map(|(propagates, drops)| case(propagates, drops))
+        .into()
 }
