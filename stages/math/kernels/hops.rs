@@ -5,6 +5,7 @@
 //! whatever the degree. The columns stand side by side in a matrix with [padded](super::padded) rows.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use pulp::Simd;
 use rayon::prelude::*;
@@ -41,6 +42,7 @@ pub struct Hops {
     single: Vec<f32>,
     /// Ranges of rows of about equal work. They depend on the matrix alone, and with them the order of summation.
     tasks: Vec<Range<usize>>,
+    mirrors: OnceLock<Option<Vec<u32>>>,
 }
 
 impl Hops {
@@ -48,7 +50,7 @@ impl Hops {
     pub fn new(matrix: Csr) -> Self {
         let single = matrix.values.iter().map(|v| f32::narrow(*v)).collect();
         let tasks = matrix.tasks(1, TASK);
-        Self { matrix, single, tasks }
+        Self { matrix, single, tasks, mirrors: OnceLock::new() }
     }
 
     /// Returns the number of rows.
@@ -66,6 +68,21 @@ impl Hops {
         (0..self.n()).find(|i| self.matrix.get(*i, *i) != 0.0)
     }
 
+    /// Returns the ranges of rows that make a task each.
+    pub fn tasks(&self) -> &[Range<usize>] {
+        &self.tasks
+    }
+
+    /// Returns where the entries of some rows stand.
+    pub fn entries(&self, rows: Range<usize>) -> Range<usize> {
+        if rows.is_empty() { 0..0 } else { self.matrix.range(rows.start).start..self.matrix.range(rows.end - 1).end }
+    }
+
+    /// Returns the place of entry (j, i) for every entry (i, j), found once; nothing where an entry has no mirror.
+    pub fn mirrors(&self) -> Option<&[u32]> {
+        self.mirrors.get_or_init(|| mirrors(&self.matrix)).as_deref()
+    }
+
     /// out ← S·Z; rows hold `width` values, padded.
     pub fn product<T: Vector>(&self, z: &[T], width: usize, out: &mut [T]) {
         pieces(&self.tasks, out, width).into_par_iter().zip(&self.tasks).for_each(|(out, rows)| {
@@ -75,8 +92,24 @@ impl Hops {
 
     /// out ← S·Z for some rows of S, on this thread.
     pub fn product_rows<T: Vector>(&self, rows: Range<usize>, z: &[T], width: usize, out: &mut [T]) {
-        let step = Some((T::narrow(1.0), T::default()));
-        by_registers(Piece { of: self, step, from: z, width, hop: out, sum: None, dots: None }, rows, width);
+        let first = self.entries(rows.clone()).start;
+        self.weighted_rows(&self.values()[first..], rows, z, width, T::default(), out);
+    }
+
+    /// out ← W·Z + b·out for some rows, on this thread. W has the pattern of S, and `weights` are its entries from the first of
+    /// these rows on.
+    pub fn weighted_rows<T: Vector>(
+        &self,
+        weights: &[T],
+        rows: Range<usize>,
+        z: &[T],
+        width: usize,
+        b: T,
+        out: &mut [T],
+    ) {
+        let (step, first) = (Some((T::narrow(1.0), b)), self.entries(rows.clone()).start);
+        let weights = Weights { of: &self.matrix, values: weights, first };
+        by_registers(Piece { weights, step, from: z, width, hop: out, sum: None, dots: None }, rows, width);
     }
 
     /// Returns Σ_k c_k p_k(S)·Z, and the inner products of the columns of p_k(S)·Z with those of `against`, if it is given: a
@@ -103,7 +136,8 @@ impl Hops {
             let hops = pieces(&self.tasks, hop, width).into_par_iter().zip(pieces(&self.tasks, &mut sum, width));
             hops.zip(partial.par_chunks_mut(width).zip(&self.tasks)).for_each(|((hop, sum), (dots, rows))| {
                 let dots = against.map(|against| (&against[rows.start * width..rows.end * width], dots));
-                let piece = Piece { of: self, step, from, width, hop, sum: Some((c, sum)), dots };
+                let weights = Weights { of: &self.matrix, values: self.values(), first: 0 };
+                let piece = Piece { weights, step, from, width, hop, sum: Some((c, sum)), dots };
                 by_registers(piece, rows.clone(), width);
             });
             if k > 0 {
@@ -120,16 +154,49 @@ impl Hops {
         (sum, dots)
     }
 
-    fn row<T: Vector>(&self, i: usize) -> (&[u32], &[T]) {
-        let range = self.matrix.range(i);
-        (&self.matrix.indices[range.clone()], &T::pick(&self.single, &self.matrix.values)[range])
+    /// Returns the entries of S, in their order.
+    pub fn values<T: Real>(&self) -> &[T] {
+        T::pick(&self.single, &self.matrix.values)
+    }
+}
+
+/// Rows are walked in order, so the mirrors in a row are met from its first entry to its last.
+fn mirrors(matrix: &Csr) -> Option<Vec<u32>> {
+    let mut next = matrix.indptr.clone();
+    let mut found = Vec::with_capacity(matrix.indices.len());
+    for i in 0..matrix.n() {
+        for j in matrix.row(i).0 {
+            let at = next.get(*j as usize).copied()?;
+            let place = usize::try_from(at).ok()?;
+            if place >= matrix.range(*j as usize).end || matrix.indices[place] as usize != i {
+                return None;
+            }
+            next[*j as usize] += 1;
+            found.push(u32::try_from(at).ok()?);
+        }
+    }
+    Some(found)
+}
+
+/// Entries at the places of those of a matrix, from place `first` on.
+struct Weights<'a, T> {
+    of: &'a Csr,
+    values: &'a [T],
+    first: usize,
+}
+
+impl<T> Weights<'_, T> {
+    #[inline(always)]
+    fn row(&self, i: usize) -> (&[u32], &[T]) {
+        let range = self.of.range(i);
+        (&self.of.indices[range.clone()], &self.values[range.start - self.first..range.end - self.first])
     }
 }
 
 /// Some rows of a hop and of what it is used for.
 struct Piece<'a, T> {
-    of: &'a Hops,
-    /// hop ← a·S·from + b·hop; none leaves the hop as it is.
+    weights: Weights<'a, T>,
+    /// hop ← a·W·from + b·hop; none leaves the hop as it is.
     step: Option<(T, T)>,
     from: &'a [T],
     width: usize,
@@ -150,7 +217,7 @@ impl<T: Vector> ByRegisters for Piece<'_, T> {
         if let Some((a, b)) = self.step {
             let zero = T::splat(simd, T::default());
             let mut sums = [zero; N];
-            let (indices, weights) = self.of.row::<T>(row);
+            let (indices, weights) = self.weights.row(row);
             for (j, weight) in indices.iter().zip(weights) {
                 let from = *j as usize * self.width;
                 let from = &T::cut::<S>(&self.from[from..from + self.width])[columns.clone()];

@@ -1,9 +1,10 @@
 //! The products that training spends its time in, each with an order of summation that depends on the data alone.
 //!
 //! [`tall`]: a fixed dense matrix times a few vectors (eigenvectors, layers). [`gather`]: a sparse matrix times rows
-//! (features). [`hops`]: powers of a symmetric sparse matrix times a few vectors (propagation). [`units`]: ReLU. Kernels take slices and
-//! know nothing of tensors, graphs or models.
+//! (features). [`hops`]: powers of a symmetric sparse matrix times a few vectors (propagation). [`gates`]: trained weights of
+//! its entries. [`units`]: ReLU. Kernels take slices and know nothing of tensors, graphs or models.
 
+pub mod gates;
 pub mod gather;
 pub mod hops;
 pub mod simd;

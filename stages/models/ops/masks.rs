@@ -98,6 +98,11 @@ impl Mask {
         apply_words(words, values, scale);
     }
 
+    /// Returns what an entry is multiplied by.
+    pub(crate) fn factor<T: Real>(&self, entry: usize) -> T {
+        if self.kept[entry / 64] >> (entry % 64) & 1 == 0 { T::default() } else { T::narrow(self.scale) }
+    }
+
     /// Scales the values that survive and sets the others to 0.
     pub(crate) fn apply<T: Real>(&self, values: &mut [T]) {
         let scale = T::narrow(self.scale);
@@ -191,5 +196,6 @@ mod tests {
         mask.apply(&mut whole);
         parts.chunks_mut(128).enumerate().for_each(|(i, part)| mask.apply_from(i * 128, part));
         assert_eq!(whole, parts);
+        assert!(whole.iter().enumerate().all(|(at, x)| *x == mask.factor::<f64>(at)));
     }
 }

@@ -26,6 +26,7 @@ mod columns;
 mod cuda;
 mod dropout;
 mod filter;
+mod gated_sum;
 mod hop_sum;
 mod layers;
 mod loss;

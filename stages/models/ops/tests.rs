@@ -12,7 +12,7 @@ use candle_core::{DType, Tensor, Var};
 
 use super::*;
 use crate::models::testing::{assert_tape_gradients, bits, distance, flat, normal, with_threads};
-use cases::{Case, Sizes, cases, on_features, units};
+use cases::{Case, Sizes, cases, gated_sums, on_features, units};
 
 /// Odd and even widths, one node, one lane, one hidden unit, rows beyond a task of the layers.
 const SIZES: [Sizes; 6] = [
@@ -126,7 +126,9 @@ fn a_lane_has_the_same_bytes_alone_and_in_company() {
 
 #[test]
 fn threads_change_no_byte() {
-    for case in cases(LARGE).into_iter().chain([on_features(LONG, true, true, 2)]).chain(units(WIDE)) {
+    for case in
+        cases(LARGE).into_iter().chain([on_features(LONG, true, true, 2)]).chain(units(WIDE)).chain(gated_sums(WIDE))
+    {
         let all = 0..case.lanes;
         let with =
             |threads| with_threads(threads, || run(&case, &all, DType::F32).iter().map(bits).collect::<Vec<_>>());
@@ -154,10 +156,10 @@ fn the_evaluation_beside_has_the_bytes_of_one_alone() {
 }
 
 #[test]
-fn evaluation_sees_the_units_before_dropout() {
+fn evaluation_sees_what_is_there_before_dropout() {
     for sizes in SIZES.into_iter().chain([WIDE]) {
-        let cases = units(sizes);
-        for (kept, dropped) in [(&cases[0], &cases[1]), (&cases[2], &cases[3])] {
+        let (cases, gated) = (units(sizes), gated_sums(sizes));
+        for (kept, dropped) in [(&cases[0], &cases[1]), (&cases[2], &cases[3]), (&gated[0], &gated[1])] {
             let all = 0..kept.lanes;
             let vars = tensors(&inputs(kept, &all, DType::F32));
             let both = (dropped.op)(&vars, None, all.clone(), &Tape::new(Sides::Both)).unwrap();

@@ -128,6 +128,39 @@ fn threads_and_other_columns_change_no_byte_and_single_precision_is_near() {
 }
 
 #[test]
+fn other_weights_take_the_place_of_the_entries() {
+    let (n, columns) = (37, 20);
+    let matrix = symmetric(n, 3, 7);
+    let (of, weights) = (Hops::new(matrix.clone()), numbers(matrix.values.len(), 4));
+    let other = Csr::new(n, matrix.indptr.clone(), matrix.indices.clone(), weights.clone()).unwrap();
+    let (z, start) = (numbers(n * columns, 1), numbers(n * columns, 2));
+    let mut expected = plain_product(&other, &z, columns);
+    expected.iter_mut().zip(&start).for_each(|(x, start)| *x += 0.3 * start);
+    for rows in [0..n, 5..20] {
+        let mut out = wide(&start[rows.start * columns..rows.end * columns], columns);
+        let weights = &weights[of.entries(rows.clone())];
+        of.weighted_rows(weights, rows.clone(), &wide(&z, columns), padded(columns), 0.3, &mut out);
+        assert!(close(&narrow(&out, columns), &expected[rows.start * columns..rows.end * columns], 1e-13));
+    }
+}
+
+#[test]
+fn every_entry_knows_its_mirror_if_it_has_one() {
+    let matrix = symmetric(50, 3, 11);
+    let places: Vec<(usize, usize)> =
+        (0..50).flat_map(|i| matrix.row(i).0.iter().map(move |j| (i, *j as usize))).collect();
+    let of = Hops::new(matrix);
+    let mirrors = of.mirrors().unwrap();
+    assert_eq!(mirrors.len(), places.len());
+    assert!(places.iter().zip(mirrors).all(|((i, j), at)| places[*at as usize] == (*j, *i)));
+    let one_way = |indptr: &[u64], indices: &[u32]| {
+        let matrix = Csr::new(3, indptr.to_vec(), indices.to_vec(), vec![1.0; indices.len()]).unwrap();
+        Hops::new(matrix).mirrors().is_none()
+    };
+    assert!(one_way(&[0, 1, 1, 1], &[2]) && one_way(&[0, 1, 2, 3], &[1, 2, 0]) && !one_way(&[0, 1, 2, 2], &[1, 0]));
+}
+
+#[test]
 fn the_first_loop_is_found() {
     let matrix = |entries: [(u32, f64); 3]| {
         let indptr = (0..=3).collect();

@@ -1,6 +1,7 @@
 //! The operations, and how candle computes the same.
 
 mod columns;
+mod gated;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::math::testing::symmetric;
 use crate::models::testing::{flat, normal};
 use crate::models::{FeatureView, Input};
 use crate::tensor::slices::by_float;
+pub use gated::gated_sums;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
@@ -149,6 +151,7 @@ pub fn cases(s: Sizes) -> Vec<Case> {
     all.extend(on_graph(s, &z));
     all.extend(with_masks(s, &z));
     all.extend(units(s));
+    all.extend(gated_sums(s));
     for sparse in [false, true] {
         for hidden in [false, true] {
             all.extend([0, 1, 2].map(|passes| on_features(s, sparse, hidden, passes)));
