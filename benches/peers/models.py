@@ -192,6 +192,18 @@ class Net(torch.nn.Module):
         e = e - (e - g.s @ e) * (1 + w["last.phi"])
         return e @ w["last.weight"] + w["last.bias"]
 
+    def fagcn(self, w, g, p):
+        # Scores by node instead of a row of both ends for every edge; values of a sparse matrix have no fast gradient.
+        rows, columns, values = g.once("edges", lambda: edges_of(g.s))
+        h = F.relu(g.times(w["t1.weight"], p["dropout"], self.training) + w["t1.bias"])
+        h = start = self.drop(h, p["dropout"])
+        for layer in range(1, p["layers"] + 1):
+            scores = h @ w[f"gate{layer}.weight"].view(2, -1).T
+            gates = torch.tanh(scores[rows, 0] + scores[columns, 1] + w[f"gate{layer}.bias"])
+            weights = self.drop(gates * values, p["dropout"])
+            h = (p["epsilon"] * start).index_add(0, rows, weights[:, None] * h[columns])
+        return h @ w["t2.weight"] + w["t2.bias"]
+
     def gfir(self, w, g, p):
         out = None
         for k in range(p["order"], -1, -1):
@@ -247,6 +259,12 @@ def sum_csr(matrices):
     return total.coalesce().to_sparse_csr()
 
 
+def edges_of(matrix):
+    """Row, column and value of every entry."""
+    counts = matrix.crow_indices().diff()
+    return torch.arange(len(counts)).repeat_interleave(counts), matrix.col_indices(), matrix.values()
+
+
 def csr(indptr, indices, values, shape, dtype=torch.float32):
     indptr, indices = (torch.as_tensor(np.asarray(a, dtype=np.int64)) for a in (indptr, indices))
     return torch.sparse_csr_tensor(indptr, indices, torch.as_tensor(np.asarray(values)).to(dtype), size=shape)
@@ -295,6 +313,10 @@ def drawn(params, features, classes):
         inner = {"inner.phi": torch.zeros(params["layers"] - 2, d)} if params["layers"] > 2 else {}
         return {"first.weight": glorot(f, d), "first.bias": torch.zeros(d), "first.phi": 0.01 * torch.randn(f), **inner,
                 "last.weight": glorot(d, c), "last.bias": torch.zeros(c), "last.phi": 0.01 * torch.randn(d)}
+    if model == "fagcn":
+        gates = {f"gate{i}.weight": glorot(2 * d, 1) for i in range(1, params["layers"] + 1)}
+        gates.update({f"gate{i}.bias": torch.zeros(1) for i in range(1, params["layers"] + 1)})
+        return {"t1.weight": glorot(f, d), "t1.bias": torch.zeros(d), **gates, "t2.weight": glorot(d, c), "t2.bias": torch.zeros(c)}
     if model == "gfir":
         return {f"h{k}.weight": glorot(f, c) for k in range(params["order"] + 1)}
     raise SystemExit(f"no peer for {model}")
@@ -386,7 +408,7 @@ def check(path):
     sides = {name: (torch.tensor(side["values"]), dense(side["vectors"]).T) for name, side in told["spectrum"].items()}
     worst, compared = 0.0, 0
     for case in file["cases"]:
-        operator = normalised(told, 0.0)[1] if case["model"] == "bernnet" else s
+        operator = normalised(told, 0.0)[1] if case["model"] in ("bernnet", "fagcn") else s
         for sparse in (False, True):
             train_nodes = torch.tensor(told["train"])
             x = dense(told["features"])

@@ -18,6 +18,7 @@ const MODELS: &[(&str, &str, &str)] = &[
     ("gcn-kipf", "gcn-kipf", r#"{"hidden": 64, "dropout": 0.5}"#),
     ("gcn-ogb", "gcn-ogb", r#"{"hidden": 64, "layers": 3, "dropout": 0.5}"#),
     ("sgcn", "sgcn", r#"{"order": 2, "dropout": 0.0}"#),
+    ("fagcn", "fagcn", r#"{"hidden": 64, "layers": 2, "epsilon": 0.3, "dropout": 0.5}"#),
     ("appnp", "appnp", r#"{"hidden": 64, "dropout": 0.5, "order": 10, "alpha": 0.1}"#),
     ("lgc", "lgc", r#"{"order": 10, "dropout": 0.5}"#),
     ("gpr-gnn", "gpr-gnn", r#"{"hidden": 64, "dropout": 0.5, "dprate": 0.5, "order": 10}"#),
@@ -95,7 +96,7 @@ impl Row {
             "featurize: { inputs: { graph: load } }".into(),
             format!(
                 "normalize: {{ inputs: {{ graph: load }}, params: {{ self-loops: {} }} }}",
-                self.model() != "bernnet"
+                !["bernnet", "fagcn"].contains(&self.model())
             ),
             "split: { inputs: { graph: load }, params: { method: file, count: 10 } }".into(),
         ];
@@ -137,6 +138,12 @@ impl Row {
                 inner.dense(d, c).convolve(c, 3)
             }
             "sgcn" => (0..order).fold(epoch.features("features", c, false), |epoch, _| epoch.convolve(c, 2)),
+            "fagcn" => {
+                let epoch = epoch.features("features", d, true);
+                // The gradients of gates are a fourth product.
+                let layers = (0..self.number("layers")).fold(epoch, |epoch, _| epoch.dense(d, 2).convolve(d, 4));
+                layers.dense(d, c)
+            }
             "lgc" => epoch.features("features", c, true).polynomial(order, c),
             "appnp" | "gpr-gnn" | "bernnet" => network(epoch, c).polynomial(order, c),
             "tdgnn" => network(epoch, c).hops(c),

@@ -8,6 +8,7 @@ mod appnp;
 mod arma;
 mod bernnet;
 pub mod blocks;
+mod fagcn;
 mod features;
 mod gcn;
 mod gcn_kipf;
@@ -38,6 +39,7 @@ pub use adagnn::AdaGnn;
 pub use appnp::Appnp;
 pub use arma::Arma;
 pub use bernnet::BernNet;
+pub use fagcn::Fagcn;
 pub use features::{FeatureView, Input};
 pub use gcn::Gcn;
 pub use gcn_kipf::GcnKipf;
@@ -66,6 +68,7 @@ pub static MODELS: &[ModelDef] = &[
     ModelDef::of::<GcnKipf>(),
     ModelDef::of::<GcnOgb>(),
     ModelDef::of::<Sgcn>(),
+    ModelDef::of::<Fagcn>(),
     ModelDef::of::<Appnp>(),
     ModelDef::of::<Lgc>(),
     ModelDef::of::<GprGnn>(),

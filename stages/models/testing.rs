@@ -156,14 +156,19 @@ pub(crate) fn projection(spectrum: &Spectrum, nodes: &Nodes) -> Projection {
     Projection { features: Matrix { rows: eigenvalues.len(), cols: x.cols, data }, eigenvalues }
 }
 
-/// The graph as a model sees it: BernNet wants no self-loops.
+/// Whether a model takes an operator with self-loops.
+pub(crate) fn takes_loops(model: &str) -> bool {
+    !["bernnet", "fagcn"].contains(&model)
+}
+
+/// The graph as a model sees it.
 pub(crate) fn view_for(model: &str, dtype: DType) -> GraphView {
-    view_of(artifacts_with(model != "bernnet"), dtype)
+    view_of(artifacts_with(takes_loops(model)), dtype)
 }
 
 /// As [`view_for`], with sparse features of 20 columns.
 pub(crate) fn sparse_view_for(model: &str, dtype: DType) -> GraphView {
-    let (operator, nodes, spectrum) = artifacts_with(model != "bernnet");
+    let (operator, nodes, spectrum) = artifacts_with(takes_loops(model));
     let features = Features::Sparse(crate::math::testing::random(NODES, 20, 0.2, 8));
     view_of((operator, Nodes { features, ..nodes }, spectrum), dtype)
 }
@@ -184,6 +189,7 @@ pub(crate) fn zoo() -> Vec<(&'static str, Value)> {
         ("gcn-kipf", json!({"hidden": 5, "batch-norm": true})),
         ("gcn-ogb", json!({"hidden": 5})),
         ("gcn-ogb", json!({"hidden": 5, "layers": 4, "batch-norm": false})),
+        ("fagcn", json!({"hidden": 5, "layers": 1})),
         ("sgcn", json!({"order": 2, "dropout": 0.0})),
         ("sgcn", json!({"order": 2, "dropout": 0.4})),
         ("lgc", json!({"order": 3})),

@@ -216,6 +216,17 @@ impl ModelWork {
         self.plus(HOPS, entries * columns_touched, 3.0).plus(UNITS, nodes * columns_touched, 0.0).keeps(columns, 5.0)
     }
 
+    /// A sum over neighbours with a trained gate for every entry.
+    #[must_use]
+    pub fn gated_sum(self, columns: impl Into<Size>) -> Self {
+        let (entries, columns) = (self.graph.entries, columns.into());
+        // On the way back, the gradients of gates are as much as a product; gates are made three times.
+        let mut work = self.products(entries, Size::ONE, columns).plus(HOPS, entries * columns, 0.0);
+        work = work.plus(UNITS, entries * 6, 0.0);
+        work.held = work.held + entries;
+        work
+    }
+
     /// A sum over separated hops.
     #[must_use]
     pub fn hop_sum(self, hops: &[usize], columns: impl Into<Size>) -> Self {
@@ -309,6 +320,14 @@ pub(crate) mod tests {
         assert_eq!((work.weights.known(), work.calls), (Some(20 * 16 + 16 * 3), 4.0 + 7.0 + 3.0 + 5.0 + 3.0 + 12.0));
         assert_eq!(work.widest.known(), Some(100 * 16));
         assert!(work.amounts().all(|(name, _)| TERMS.iter().any(|term| term.name == name)));
+    }
+
+    #[test]
+    fn gates_cost_a_fourth_product_and_hold_a_number_per_entry() {
+        let (before, work) = (ModelWork::on(&graph()), ModelWork::on(&graph()).gated_sum(16));
+        assert_eq!(amount(&work, HOPS), 500.0 * 16.0 * 4.0);
+        assert_eq!(amount(&work, UNITS) - amount(&before, UNITS), 100.0 * 16.0 * 3.0 + 500.0 * 6.0);
+        assert_eq!((work.held.value - before.held.value, work.calls - before.calls), (100.0 * 16.0 * 5.0 + 500.0, 3.0));
     }
 
     #[test]

@@ -113,6 +113,7 @@ fn check_finds_what_must_fail() {
     let small = ("degree: 8", "degree: 8, share: 0.004");
     for (changes, why) in [
         (&[("model: gcn", "model: bernnet")][..], "`bernnet` filters with the Laplacian of a graph without self-loops"),
+        (&[("model: gcn", "model: fagcn")], "`fagcn` sums over the neighbours of a graph without self-loops"),
         (&[("featurize: {inputs: {graph: load}}", "featurize: {inputs: {graph: load}, params: {pca: 31}}")], "31"),
         (
             &[pp_gnn, ("epochs: 20", "epochs: 20, bins: 11")],

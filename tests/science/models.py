@@ -6,8 +6,8 @@ The formulas are written out here in double precision and share nothing with the
 are no random numbers: weights come from `wave`. Before anything is written, gradients are compared with finite differences
 and with formulas by hand, the step with PyTorch's Adam, and models with each other where one is a case of another.
 
-    A~     = (D+I)^-1/2 (A+I) (D+I)^-1/2       the operator of all models but BernNet
-    A0     = D^-1/2 A D^-1/2, with 0^-1/2 = 0  BernNet's: L0 = I - A0
+    A~     = (D+I)^-1/2 (A+I) (D+I)^-1/2       the operator of all models but BernNet and FAGCN
+    A0     = D^-1/2 A D^-1/2, with 0^-1/2 = 0  theirs; L0 = I - A0
     loss   = mean cross-entropy of the training nodes + penalty; no dropout anywhere
     step   = Adam with the decay added to the gradient; layers are decayed, biases too, coefficients of filters are not
 """
@@ -180,6 +180,16 @@ def adagnn(w, layers):
     for i in range(layers - 2):
         e = filtered(e, w["inner.phi"][i])
     return filtered(e, 1 + w["last.phi"]) @ w["last.weight"] + w["last.bias"]
+
+
+def fagcn(w, layers, epsilon):
+    """As published, with a row [h_i ; h_j] for every pair; A0 leaves those of edges."""
+    start = h = torch.relu(x @ w["t1.weight"] + w["t1.bias"])
+    for layer in range(1, layers + 1):
+        pairs = torch.cat([h[:, None, :].expand(N, N, -1), h[None, :, :].expand(N, N, -1)], 2)
+        gates = torch.tanh(pairs @ w[f"gate{layer}.weight"] + w[f"gate{layer}.bias"])[:, :, 0]
+        h = epsilon * start + (gates * S0) @ h
+    return h @ w["t2.weight"] + w["t2.bias"]
 
 
 def appnp(w, order, alpha):
@@ -526,6 +536,14 @@ def further_convolutions():
     same(adagnn(flat, 2), gcn(named), "AdaGNN and GCN")
     powers = sum(torch.matrix_power(S, k) @ mlp(two) for k in range(5))
     same(tdgnn(two, [1, 2, 3, 4]), powers, "TDGNN and powers")
+    w = {"t1.weight": wave((F, D), 1), "t1.bias": wave((D,), 3), "gate1.weight": wave((2 * D, 1), 5), "gate1.bias": wave((1,), 6),
+         "gate2.weight": wave((2 * D, 1), 7), "gate2.bias": wave((1,), 8), "t2.weight": wave((D, C), 2), "t2.bias": wave((C,), 4)}
+    params = {"hidden": D, "layers": 2, "epsilon": 0.3, "dropout": 0.0}
+    case("fagcn", "fagcn", params, w, lambda w: fagcn(w, 2, 0.3))
+    # Open gates sum over neighbours.
+    w = {**w, "gate1.weight": torch.zeros(2 * D, 1), "gate1.bias": torch.tensor([40.0])}
+    start = torch.relu(x @ w["t1.weight"] + w["t1.bias"])
+    same(fagcn(w, 1, 0.3), (0.3 * start + S0 @ start) @ w["t2.weight"] + w["t2.bias"], "FAGCN with open gates")
 
 
 # ---- checks by hand ----
