@@ -102,8 +102,11 @@ impl Row {
         let mut inputs = String::new();
         if self.model() == "pp-gnn" {
             stages.push(format!("evd: {{ inputs: {{ operator: normalize }}, params: {{ k: {} }} }}", self.k));
+            inputs = ", spectrum: evd".into();
+        }
+        if self.params.contains_key("filters") {
             stages.push("project: { inputs: { spectrum: evd, nodes: featurize } }".into());
-            inputs = ", spectrum: evd, projection: project".into();
+            inputs += ", projection: project";
         }
         if self.model() == "tdgnn" {
             stages.push("separate: { inputs: { operator: normalize }, params: { depth: 10, hops: [1, 2] } }".into());

@@ -13,11 +13,11 @@ use crate::kinds::size;
 
 /// The kinds of work in an epoch, with the seconds of a unit.
 pub const TERMS: &[Term] = &[
-    Term::shared(GATHER, 1.6e-10),
+    Term::shared(GATHER, 1.1e-10),
     Term::shared(PRODUCT, 4.0e-11),
-    Term::shared(HOPS, 3.0e-10),
-    Term::shared(PAIRS, 4.0e-11),
-    Term::shared(UNITS, 1.0e-9),
+    Term::shared(HOPS, 2.0e-10),
+    Term::shared(PAIRS, 2.5e-11),
+    Term::shared(UNITS, 6.0e-10),
     Term::shared(WEIGHTS, 1.0e-9),
     Term::alone(CALLS, 3.0e-5),
 ];
