@@ -133,7 +133,11 @@ mod tests {
             let left = now.checked_sub(Duration::from_secs(ago)).unwrap();
             let clock = Clock { every: Duration::from_secs(60), left, due: kept.then_some(now) };
             let mut leaves = false;
-            clock.stop(|| Ok::<_, ()>(leaves = true)).unwrap();
+            let leave = || {
+                leaves = true;
+                Ok::<_, ()>(())
+            };
+            clock.stop(leave).unwrap();
             leaves
         };
         assert!(leaves(7, true) && !leaves(2, true) && !leaves(7, false));
