@@ -52,8 +52,8 @@ bench-large: ## Time and peak memory of training on generated graphs of the size
 kill-loop: ## Kill runs at 2 000 random moments and compare the bytes at the end
 	PPGNN_KILLS=2000 cargo test --test cli killed_runs -- --nocapture
 
-faults: ## Meet runs with 1 200 faults (full disks, I/O errors, signals, clocks, memory) and compare the bytes at the end
-	PPGNN_FAULTS=1200 cargo test --test cli faults:: -- --nocapture
+faults: ## Meet runs with a fault at every call that changes the store (full disks, I/O errors, signals, clocks, memory); FAULTS=1200: so many
+	PPGNN_FAULTS=$(or $(FAULTS),all) cargo test --test cli faults:: -- --nocapture
 
 lapack: ## Test the second eigen-solver (needs a system LAPACK, such as libopenblas-dev)
 	cargo test -p ppgnn-stages --features lapack eigen

@@ -11,17 +11,30 @@
 //! several times, in one direction or in both, must have the same weight each time; stored in one direction only, it has
 //! that weight in both. An edge of weight 0 is none. If all weights are 1 the operator is the same, bit for bit.
 //!
+//! With `hops: 2`, A joins the nodes at distance exactly two instead: A₂ = 1[(A + I)² > 0] − 1[A + I > 0], which is normalised by
+//! degrees of its own, for models that look beyond neighbours (`second-operator` of `train`). It has as many entries as there are
+//! ordered pairs at that distance, a share of n² on dense graphs: they are counted first, and refused if they take more than `memory`.
+//! Weights of edges say nothing about such pairs, and are refused.
+//!
 //! Values are f64; entries are stored by ascending row and column, and mirrored entries are equal bit for bit.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::params;
+use crate::contract::params::{self, Bytes, Problem};
 use crate::contract::{
-    Artifact, Estimate, Job, Known, Memory, Size, Sizes, Slot, Stage, StageError, Sureness, Term, Work,
+    Artifact, Estimate, Job, Known, Memory, Progress, Size, Sizes, Slot, Stage, StageError, Sureness, Term, Work,
 };
 use crate::kinds::{Graph, Names, Operator, size};
 use crate::math::csr::Csr;
+use crate::math::two_hops;
+
+/// Bytes of an entry: a column and a value.
+const ENTRY: u64 = 12;
+/// Memory that entries of two hops may take.
+const MEMORY: Bytes = Bytes(12 << 30);
 
 /// Parameters of `normalize`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +46,22 @@ pub struct Params {
     // Not in the key unless they do: results without them stay what they are.
     #[serde(skip_serializing_if = "Weights::are_ignored")]
     pub weights: Weights,
+    /// Distance of the nodes that the operator joins: 1 is neighbours, 2 their neighbours that are no neighbours.
+    #[serde(skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 2), extend("default" = 1))]
+    pub hops: usize,
+    /// Memory that the entries of two hops may take, such as `8GiB`.
+    #[serde(skip_serializing_if = "is_usual")]
+    #[schemars(extend("default" = "12GiB"))]
+    pub memory: Bytes,
+}
+
+fn is_one(hops: &usize) -> bool {
+    *hops == 1
+}
+
+fn is_usual(memory: &Bytes) -> bool {
+    *memory == MEMORY
 }
 
 /// Whether the weights of the edges count.
@@ -54,21 +83,37 @@ impl Weights {
 
 impl Default for Params {
     fn default() -> Self {
-        Self { self_loops: true, weights: Weights::default() }
+        Self { self_loops: true, weights: Weights::default(), hops: 1, memory: MEMORY }
     }
 }
 
-impl params::Params for Params {}
+impl params::Params for Params {
+    fn check(&self) -> Result<(), Vec<Problem>> {
+        let mut problems = Vec::new();
+        if self.hops == 2 && self.weights == Weights::Use {
+            let what = "weights of edges say nothing about nodes that are two hops apart";
+            problems.push(Problem::value("weights", what).with_help("leave it out, or use `hops: 1`"));
+        }
+        if self.hops == 1 && self.memory != MEMORY {
+            problems.push(Problem::name("memory", "`memory` is read with `hops: 2` only"));
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
 
 /// The stage.
 pub struct Normalize;
+
+/// Walks of two steps, from every node.
+const WALKS: &str = "walks";
 
 impl Stage for Normalize {
     const NAME: &'static str = "normalize";
     const ABOUT: &'static str = "Makes the symmetric normalised adjacency of a graph";
     const VERSION: u32 = 2;
     const INPUTS: &'static [Slot] = &[Slot::one("graph", Graph::KIND)];
-    const TERMS: &'static [Term] = &[Term::alone("entries", 3e-8), Term::alone("values", 1e-9)];
+    const TERMS: &'static [Term] =
+        &[Term::alone("entries", 3e-8), Term::alone("values", 1e-9), Term::shared(WALKS, 3e-9)];
     type Params = Params;
     type Output = Operator;
 
@@ -80,6 +125,9 @@ impl Stage for Normalize {
         // An edge of weight 0 is none.
         let sure = if params.weights == Weights::Use { Sureness::About } else { Sureness::Exact };
         let entries = (links * 2 + loops).at_most(sure);
+        if params.hops == 2 {
+            return two_hop_estimate(known, nodes, links * 2, loops);
+        }
         Estimate {
             sizes: Sizes::default().with(size::NODES, nodes).with(size::ENTRIES, entries).with(size::LOOPS, loops),
             work: Work::default()
@@ -96,6 +144,11 @@ impl Stage for Normalize {
     fn run(params: &Params, job: &Job) -> Result<Operator, StageError> {
         let graph: Graph = job.input("graph")?;
         let outside = || StageError::unusable("the graph has an edge to a node that it does not have", "load it again");
+        if params.hops == 2 {
+            let near = operator(graph.nodes(), &graph.edges, false).ok_or_else(outside)?;
+            drop(graph);
+            return Ok(Operator { matrix: two_hop_operator(&near, params, job)? });
+        }
         let matrix = match params.weights {
             Weights::Ignore => operator(graph.nodes(), &graph.edges, params.self_loops),
             Weights::Use => {
@@ -126,16 +179,83 @@ fn operator(n: usize, edges: &[(u32, u32)], self_loops: bool) -> Option<Csr> {
     for (row, _) in &entries {
         *counts.get_mut(*row as usize)? += 1;
     }
+    by_degrees(&counts, entries.into_iter().map(|(_, column)| column).collect())
+}
+
+/// D^{-1/2} A D^{-1/2} of a 0/1 matrix by its degrees and the columns of its entries; `None` if they do not fit together.
+fn by_degrees(degrees: &[u64], columns: Vec<u32>) -> Option<Csr> {
     let mut indptr = vec![0u64];
     let mut start = 0;
-    indptr.extend(counts.iter().map(|count| {
+    indptr.extend(degrees.iter().map(|count| {
         start += count;
         start
     }));
-    #[expect(clippy::cast_precision_loss, reason = "a product of two counts below 2^26 is exact, others are near")]
-    let value = |(a, b): (u32, u32)| 1.0 / (counts[a as usize] as f64 * counts[b as usize] as f64).sqrt();
-    let values = entries.iter().map(|e| value(*e)).collect();
-    Csr::new(n, indptr, entries.into_iter().map(|(_, column)| column).collect(), values)
+    let mut values = Vec::with_capacity(columns.len());
+    let mut rest = &columns[..];
+    for own in degrees {
+        let row = rest.split_off(..usize::try_from(*own).ok()?)?;
+        #[expect(clippy::cast_precision_loss, reason = "a product of two counts below 2^26 is exact, others are near")]
+        values.extend(row.iter().map(|j| 1.0 / (*own as f64 * degrees[*j as usize] as f64).sqrt()));
+    }
+    Csr::new(degrees.len(), indptr, columns, values)
+}
+
+/// The operator of nodes two hops apart, from that of neighbours.
+fn two_hop_operator(near: &Csr, params: &Params, job: &Job) -> Result<Csr, StageError> {
+    let (done, total) = (AtomicU64::new(0), 2 * near.n().div_ceil(two_hops::ROWS) as u64);
+    let go_on = || {
+        job.check_cancelled()?;
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        job.progress(&Progress { done, total, note: String::new() });
+        Ok::<(), StageError>(())
+    };
+    let degrees = two_hops::counts(near, params.self_loops, go_on)?;
+    within_memory(degrees.iter().sum(), params.memory)?;
+    let columns = two_hops::columns(near, params.self_loops, &degrees, go_on)?;
+    by_degrees(&degrees, columns)
+        .ok_or_else(|| StageError::unusable("the nodes two hops apart do not fit together", "load the graph again"))
+}
+
+/// Refuses entries that take more than the memory.
+#[expect(clippy::cast_precision_loss, reason = "a number for people")]
+fn within_memory(entries: u64, memory: Bytes) -> Result<(), StageError> {
+    let (bytes, Bytes(allowed)) = (entries.saturating_mul(ENTRY), memory);
+    if bytes <= allowed {
+        return Ok(());
+    }
+    Err(StageError::unusable(
+        format!(
+            "`{entries}` ordered pairs of nodes are two hops apart; they take {:.1} GB, and `memory` allows {memory}",
+            bytes as f64 / 1e9
+        ),
+        "use a graph with fewer edges, or raise `memory`; training takes about three times as much",
+    ))
+}
+
+/// What two hops will be and take: `near` entries between neighbours.
+fn two_hop_estimate(known: &Known, nodes: Size, near: Size, loops: Size) -> Estimate {
+    let degree = (near / nodes).value;
+    // Neighbours have more neighbours than nodes have, and some of those are met twice: within a factor of four for the graphs of
+    // the paper (Texas has more, Squirrel and Chameleon fewer).
+    let walks = nodes * Size::guess(2.0 * degree * degree.max(1.0));
+    let entries = match known.made.map(Operator::sizes).and_then(|made| made.get(size::ENTRIES)) {
+        Some(made) => made,
+        None => walks.min(nodes * nodes) + loops,
+    };
+    let graph = known.sizes("graph");
+    Estimate {
+        sizes: Sizes::default().with(size::NODES, nodes).with(size::ENTRIES, entries).with(size::LOOPS, loops),
+        work: Work::default()
+            .and("entries", near + graph.or_guess(size::EDGES, 1e5) + entries * 0.1)
+            .and("values", graph.or_guess(size::STORED, 1e5))
+            .and(WALKS, walks * 2 + entries),
+        memory: Memory::default()
+            .and(size::graph_bytes(&graph))
+            .and(near * 40)
+            .and_each(nodes * 12, "use a smaller graph")
+            .and_for(entries * 12, "use a graph with fewer edges"),
+        notes: Vec::new(),
+    }
 }
 
 /// Every edge once, as (smaller, larger), with its weight; loops and edges of weight 0 are left out.
@@ -296,6 +416,76 @@ mod tests {
         assert!(refused(&[(1, 0), (0, 1)], &[0.0, 1.0]).contains("weights 0 and 1"));
         let plain = serde_json::to_value(Params::default()).unwrap();
         assert_eq!(plain, serde_json::json!({"self-loops": true}), "weights are in the key only where they count");
+    }
+
+    fn two_hops_of(n: usize, edges: &[(u32, u32)], params: &Params) -> Result<Csr, StageError> {
+        let cancel = std::sync::atomic::AtomicBool::new(false);
+        two_hop_operator(&operator(n, edges, false).unwrap(), params, &Job::alone(&cancel))
+    }
+
+    #[test]
+    fn two_hops_are_what_squares_say_and_have_degrees_of_their_own() {
+        for seed in 0..30 {
+            let n = 2 + 3 * usize::try_from(seed).unwrap();
+            let edges = random_edges(u32::try_from(n).unwrap(), n, seed);
+            let near = operator(n, &edges, false).unwrap();
+            for self_loops in [false, true] {
+                let found = two_hops_of(n, &edges, &Params { self_loops, hops: 2, ..Params::default() }).unwrap();
+                // (A + I)² and A + I, dense.
+                let step = |i: usize, j: usize| i == j || near.get(i, j) != 0.0;
+                let apart = |i: usize, j: usize| !step(i, j) && (0..n).any(|k| step(i, k) && step(k, j));
+                let joins = |i: usize, j: usize| apart(i, j) || (self_loops && i == j);
+                let degree = |i: usize| (0..n).filter(|j| joins(i, *j)).count() as f64;
+                for i in 0..n {
+                    for j in 0..n {
+                        let expected = if joins(i, j) { 1.0 / (degree(i) * degree(j)).sqrt() } else { 0.0 };
+                        assert!((found.get(i, j) - expected).abs() < 1e-15, "{i}, {j} of {n}");
+                        assert_eq!(found.get(i, j).to_bits(), found.get(j, i).to_bits());
+                        // Neighbours and nodes two hops apart have nothing in common.
+                        assert!(self_loops || found.get(i, j) * (near.get(i, j) + f64::from(u8::from(i == j))) == 0.0);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_without_second_neighbours_has_an_empty_row() {
+        // A path of three nodes, and a node alone.
+        let params = Params { self_loops: false, hops: 2, ..Params::default() };
+        let found = two_hops_of(4, &[(0, 1), (1, 2)], &params).unwrap();
+        assert_eq!((found.indptr, found.indices, found.values), (vec![0, 1, 1, 2, 2], vec![2, 0], vec![1.0, 1.0]));
+    }
+
+    #[test]
+    fn more_pairs_than_the_memory_allows_are_refused_and_counted() {
+        // A star: all pairs of its ten leaves.
+        let edges: Vec<(u32, u32)> = (1..=10).map(|leaf| (0, leaf)).collect();
+        let with =
+            |memory| two_hops_of(11, &edges, &Params { self_loops: false, hops: 2, memory, ..Params::default() });
+        assert_eq!(with(Bytes(90 * ENTRY)).unwrap().indices.len(), 90);
+        let error = with(Bytes(90 * ENTRY - 1)).unwrap_err();
+        assert!(error.to_string().starts_with("`90` ordered pairs of nodes are two hops apart"), "{error}");
+        let check = |params: Params| params::Params::check(&params).map_err(|p| p[0].message.clone());
+        assert!(check(Params { hops: 2, memory: Bytes(1 << 30), ..Params::default() }).is_ok());
+        assert!(check(Params { memory: Bytes(1 << 30), ..Params::default() }).is_err());
+        assert!(check(Params { hops: 2, weights: Weights::Use, ..Params::default() }).is_err());
+        let written = serde_json::to_value(Params { hops: 2, ..Params::default() }).unwrap();
+        assert_eq!(written, serde_json::json!({"self-loops": true, "hops": 2}));
+    }
+
+    #[test]
+    fn two_hops_stop_when_cancelled_and_do_not_depend_on_threads() {
+        let edges = random_edges(500, 1500, 3);
+        let params = Params { self_loops: false, hops: 2, ..Params::default() };
+        let made = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| two_hops_of(500, &edges, &params).unwrap())
+        };
+        assert!(made(1) == made(3));
+        let cancel = std::sync::atomic::AtomicBool::new(true);
+        let near = operator(500, &edges, false).unwrap();
+        assert!(matches!(two_hop_operator(&near, &params, &Job::alone(&cancel)), Err(StageError::Cancelled)));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Stage for Project {
     const VERSION: u32 = 1;
     const INPUTS: &'static [Slot] = &[Slot::one("spectrum", Spectrum::KIND), Slot::one("nodes", Nodes::KIND)];
     const TERMS: &'static [Term] =
-        &[Term::alone(VALUES, 2e-9), Term::shared(PRODUCTS, 5e-10), Term::alone(DECOMPOSE, 4e-10)];
+        &[Term::alone(VALUES, 1e-9), Term::shared(PRODUCTS, 2.5e-10), Term::alone(DECOMPOSE, 2e-10)];
     type Params = Params;
     type Output = Projection;
 

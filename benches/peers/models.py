@@ -26,8 +26,8 @@ import torch.nn.functional as F
 class Graph:
     """Operator, features and what is made of them once."""
 
-    def __init__(self, operator, features, labels, train, val, hops=None, sides=None, sparse=False):
-        self.s, self.x, self.sparse = operator, features, sparse
+    def __init__(self, operator, features, labels, train, val, hops=None, sides=None, sparse=False, second=None):
+        self.s, self.x, self.sparse, self.second = operator, features, sparse, second
         self.labels, self.train, self.val, self.hops = labels, train, val, hops or {}
         # Eigenvalues, and eigenvectors in columns, of both sides.
         self.sides = sides or {}
@@ -167,6 +167,13 @@ class Net(torch.nn.Module):
             out = out + c * (g.hops[l] @ h)
         return out
 
+    def h2gcn(self, w, g, p):
+        r = g.times(w["embed.weight"])
+        r = F.relu(r) if p.get("relu", True) else r
+        once = torch.cat([g.s @ r, g.second @ r], 1)
+        parts = [once, r] if p["rounds"] == 1 else [g.s @ once, g.second @ once, r, once]
+        return self.drop(torch.cat(parts, 1), p["dropout"]) @ w["classifier.weight"]
+
     def arma(self, w, g, p):
         # All stacks side by side: one product with the features for all of them.
         stacks, _, classes = w["init.weight"].shape
@@ -302,6 +309,8 @@ def drawn(params, features, classes):
             if params.get("filters") == "features":
                 extra.update({f"spectral-{name}": value.clone() for name, value in two.items()})
         return {**two, **extra}
+    if model == "h2gcn":
+        return {"embed.weight": glorot(f, d), "classifier.weight": glorot((3 if params["rounds"] == 1 else 7) * d, c)}
     if model == "arma":
         s, t = params["stacks"], params["depth"]
         out = {"init.weight": glorot(s, f, c)}
@@ -351,9 +360,11 @@ def train(graph, params, seconds):
     return (time.time() - start) / epochs
 
 
-def tensors(objects, stage, file):
-    """Arrays of the one artifact of a stage, by name; none if there is no artifact."""
+def tensors(objects, stage, file, hops=None):
+    """Arrays of the one artifact of a stage, of operators that of so many hops, by name; none if there is no artifact."""
     found = sorted(Path(objects, stage).glob(f"*/{file}.safetensors"))
+    params = lambda path: json.loads(path.with_name("manifest.json").read_text())["ingredients"]["params"]
+    found = [path for path in found if hops is None or params(path).get("hops", 1) == hops]
     if not found:
         return {}
     raw, types = found[0].read_bytes(), {"F32": "<f4", "F64": "<f8", "U8": "u1", "U32": "<u4", "U64": "<u8"}
@@ -365,7 +376,8 @@ def tensors(objects, stage, file):
 
 
 def load(objects, sparse):
-    operator, nodes = tensors(objects, "normalize", "operator"), tensors(objects, "featurize", "nodes")
+    operator, nodes = tensors(objects, "normalize", "operator", hops=1), tensors(objects, "featurize", "nodes")
+    second = tensors(objects, "normalize", "operator", hops=2)
     n = len(nodes["labels"])
     square = lambda of, prefix="": csr(*(of[f"{prefix}{part}"] for part in ("indptr", "indices", "values")), (n, n))
     if "features" in nodes:
@@ -380,14 +392,17 @@ def load(objects, sparse):
     parts = tensors(objects, "split", "splits")["parts"][0]
     part = lambda which: torch.as_tensor(np.flatnonzero(parts == which))
     labels = torch.as_tensor(nodes["labels"].astype(np.int64))
-    return Graph(square(operator), x, labels, part(1), part(2), hops, sides, sparse)
+    return Graph(square(operator), x, labels, part(1), part(2), hops, sides, sparse, square(second) if second else None)
 
 
-def normalised(told, loops):
-    """The adjacency matrix and the operator of the file's graph."""
+def normalised(told, loops, two_hops=False):
+    """The adjacency matrix and the operator of the file's graph, or of its nodes that are two hops apart."""
     a = torch.eye(told["nodes"]) * loops
     for i, j in told["edges"]:
         a[i, j] = a[j, i] = 1
+    if two_hops:
+        near = a + torch.eye(told["nodes"])
+        a = ((near @ near > 0) & (near == 0)).to(a.dtype)
     scale = torch.where(a.sum(1) > 0, a.sum(1), torch.inf) ** -0.5
     return a, scale[:, None] * a * scale[None, :]
 
@@ -407,12 +422,13 @@ def check(path):
     hops = {l: (powers * ((distance == l) | ((distance == 0) & (l == 1)))).to_sparse_csr() for l in range(1, 5)}
     sides = {name: (torch.tensor(side["values"]), dense(side["vectors"]).T) for name, side in told["spectrum"].items()}
     worst, compared = 0.0, 0
+    second = normalised(told, 0.0, two_hops=True)[1].to_sparse_csr()
     for case in file["cases"]:
-        operator = normalised(told, 0.0)[1] if case["model"] in ("bernnet", "fagcn") else s
+        operator = normalised(told, 0.0)[1] if case["model"] in ("bernnet", "fagcn", "h2gcn") else s
         for sparse in (False, True):
             train_nodes = torch.tensor(told["train"])
             x = dense(told["features"])
-            graph = Graph(operator.to_sparse_csr(), x, labels, train_nodes, train_nodes, hops, sides, sparse)
+            graph = Graph(operator.to_sparse_csr(), x, labels, train_nodes, train_nodes, hops, sides, sparse, second)
             params = {"model": case["model"], **case["params"]}
             net = Net(graph, params, {name: dense(value) for name, value in case["weights"].items()})
             for name, value in case.get("states", {}).items():

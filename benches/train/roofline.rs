@@ -23,7 +23,7 @@ pub struct Sizes {
     pub non_zeros: f64,
     /// Entries of the operator.
     pub entries: usize,
-    /// Entries of the separated hops together; 0 if there are none.
+    /// Entries of the separated hops together, or of the second operator; 0 if there are none.
     pub hop_entries: f64,
     /// Classes.
     pub classes: usize,
@@ -114,6 +114,12 @@ impl<'s> Epoch<'s> {
     pub fn hops(self, columns: usize) -> Self {
         let (n, e, columns) = (self.nodes(), self.sizes.hop_entries, columns as f64);
         self.part("hops", 3.0 * 2.0 * e * columns, 2.0 * 8.0 * e, 3.0 * 2.0 * n * columns)
+    }
+
+    /// A product with the second operator, as [`Epoch::convolve`].
+    pub fn convolve_second(self, columns: usize, sides: usize) -> Self {
+        let (n, e, columns, sides) = (self.nodes(), self.sizes.hop_entries, columns as f64, sides as f64);
+        self.part("second operator", sides * 2.0 * e * columns, 2.0 * 8.0 * e, sides * 2.0 * n * columns)
     }
 
     /// Uᵀ·Z and U·Y, each for training, evaluation and backward. U is read twice forward and twice backward; every product reads one

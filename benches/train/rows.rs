@@ -23,6 +23,7 @@ const MODELS: &[(&str, &str, &str)] = &[
     ("lgc", "lgc", r#"{"order": 10, "dropout": 0.5}"#),
     ("gpr-gnn", "gpr-gnn", r#"{"hidden": 64, "dropout": 0.5, "dprate": 0.5, "order": 10}"#),
     ("tdgnn", "tdgnn", r#"{"hidden": 64, "dropout": 0.5, "hops": [1, 2], "weighted": true}"#),
+    ("h2gcn", "h2gcn", r#"{"hidden": 64, "rounds": 2, "dropout": 0.5}"#),
     ("arma", "arma", r#"{"stacks": 2, "depth": 2, "dropout": 0.5}"#),
     ("bernnet", "bernnet", r#"{"hidden": 64, "dropout": 0.5, "dprate": 0.5, "order": 10}"#),
     ("adagnn", "adagnn", r#"{"hidden": 64, "layers": 8, "dropout": 0.5, "l1": 1e-6}"#),
@@ -96,19 +97,27 @@ impl Row {
             "featurize: { inputs: { graph: load } }".into(),
             format!(
                 "normalize: {{ inputs: {{ graph: load }}, params: {{ self-loops: {} }} }}",
-                !["bernnet", "fagcn"].contains(&self.model())
+                !["bernnet", "fagcn", "h2gcn"].contains(&self.model())
             ),
             "split: { inputs: { graph: load }, params: { method: file, count: 10 } }".into(),
         ];
         let mut inputs = String::new();
         if self.model() == "pp-gnn" {
             stages.push(format!("evd: {{ inputs: {{ operator: normalize }}, params: {{ k: {} }} }}", self.k));
+            inputs = ", spectrum: evd".into();
+        }
+        if self.params.contains_key("filters") {
             stages.push("project: { inputs: { spectrum: evd, nodes: featurize } }".into());
-            inputs = ", spectrum: evd, projection: project".into();
+            inputs += ", projection: project";
         }
         if self.model() == "tdgnn" {
             stages.push("separate: { inputs: { operator: normalize }, params: { depth: 10, hops: [1, 2] } }".into());
             inputs = ", hops: separate".into();
+        }
+        if self.model() == "h2gcn" {
+            let params = "params: { self-loops: false, hops: 2 }";
+            stages.push(format!("two-hops: {{ uses: normalize, inputs: {{ graph: load }}, {params} }}"));
+            inputs = ", second-operator: two-hops".into();
         }
         let mut params = self.params.clone();
         for (name, value) in [("window", 0.0), ("lr", 0.005), ("weight-decay", 0.001)] {
@@ -147,6 +156,12 @@ impl Row {
             "lgc" => epoch.features("features", c, true).polynomial(order, c),
             "appnp" | "gpr-gnn" | "bernnet" => network(epoch, c).polynomial(order, c),
             "tdgnn" => network(epoch, c).hops(c),
+            "h2gcn" => {
+                // Three products with either graph, and a classifier of seven parts.
+                let epoch = epoch.features("features", d, false);
+                let epoch = (0..3).fold(epoch, |epoch, _| epoch.convolve(d, 2).convolve_second(d, 2));
+                (0..7).fold(epoch, |epoch, _| epoch.dense(d, c))
+            }
             "arma" => {
                 let columns = c * self.number("stacks");
                 let epoch = epoch.features("features", columns, false).convolve(columns, 2);

@@ -36,11 +36,21 @@ impl Side {
         self.project.objects()
     }
 
-    /// Entries of the separated hops; 0 if there are none.
+    /// Entries of the separated hops, or of the second operator; 0 if there are none.
     pub fn hop_entries(&self) -> f64 {
-        let facts = self.project.artifact("separate").and_then(|folder| std::fs::read(folder.join("facts.json")).ok());
-        let facts: Value = facts.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-        facts["entries"].as_array().into_iter().flatten().filter_map(Value::as_f64).sum()
+        let read = |file: PathBuf| -> Value {
+            let text = std::fs::read(file).unwrap_or_default();
+            serde_json::from_slice(&text).unwrap_or_default()
+        };
+        if let Some(folder) = self.project.artifact("separate") {
+            let facts = read(folder.join("facts.json"));
+            return facts["entries"].as_array().into_iter().flatten().filter_map(Value::as_f64).sum();
+        }
+        let operators = std::fs::read_dir(self.project.artifacts("normalize")).into_iter().flatten().flatten();
+        let is_second =
+            |folder: &PathBuf| read(folder.join("manifest.json"))["ingredients"]["params"]["hops"].as_u64() == Some(2);
+        let second = operators.map(|entry| entry.path()).find(is_second);
+        second.and_then(|folder| read(folder.join("facts.json"))["non-zeros"].as_f64()).unwrap_or(0.0)
     }
 
     /// Epochs that take long enough to be measured.
@@ -126,7 +136,7 @@ impl Peer {
     }
 }
 
-/// The sizes of a data set, as `ppgnn data describe` tells them, with the entries of separated hops.
+/// The sizes of a data set, as `ppgnn data describe` tells them, with the entries of separated hops or of a second operator.
 pub fn sizes(name: &str, hop_entries: f64) -> Result<Sizes, String> {
     let mut describe = Command::new(program());
     describe.args(["data", "describe", name, "--json", "--data-dir"]).arg(data());

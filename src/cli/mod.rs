@@ -37,6 +37,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use clap::{Parser, Subcommand};
 use ppgnn_stages::contract::Registry;
 
+use crate::report::Page;
 use failure::Failure;
 
 /// Declarative experiment pipelines on graphs
@@ -183,5 +184,6 @@ pub(crate) fn print_as(json: bool, object: &serde_json::Value, text: &str) -> Re
 pub(crate) fn note(text: &str) {
     use std::io::Write;
     // If stderr is closed, there is nowhere left to report it.
+    let text = Page::stderr().map_or_else(|| text.to_owned(), |page| page.folded(text, 4));
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -90,6 +90,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         note(&format!("Left out: {}\n    hint: {}", absence.what(), absence.remedy()));
     }
     let computes = states.contains(&NodeState::Miss);
+    // From here on something is written.
+    let cancel = interruptible();
     let (store, log) = open(args, looked, &plan.pipeline, computes)?;
     let (log_path, log) = log.unzip();
     let needs = publishing::needs(&plan, &[&wanted[..], &force].concat());
@@ -98,7 +100,6 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if computes {
         store.begin_run(&begun, &publishing::needs(&plan, &every_node(&plan)))?;
     }
-    let cancel = interruptible();
     let options = RunOptions {
         targets: wanted.clone(),
         cores: args.machine.cores(),

@@ -42,6 +42,31 @@ impl Page {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
+    /// Breaks lines that are too long where words begin, with all spaces between words; what is broken off is indented.
+    pub fn folded(self, lines: &str, indent: usize) -> String {
+        let indent = indent.min(self.width / 2);
+        let mut folded = String::with_capacity(lines.len());
+        for line in lines.split_inclusive('\n') {
+            let mut width = 0;
+            for word in line.split_inclusive(' ') {
+                let of_word = width_of(word.trim_end());
+                if width > indent && width + of_word > self.width {
+                    folded.truncate(folded.trim_end_matches(' ').len());
+                    folded += "\n";
+                    folded += &" ".repeat(indent);
+                    width = indent;
+                    // Columns end where a line is broken.
+                    folded += word.trim_start();
+                    width += width_of(word.trim_start().trim_end_matches('\n'));
+                } else {
+                    folded += word;
+                    width += width_of(word.trim_end_matches('\n'));
+                }
+            }
+        }
+        folded
+    }
+
     /// Breaks a text into lines between words; later lines are indented.
     pub(super) fn wrapped(self, text: &str, indent: usize) -> Vec<String> {
         let mut lines = vec![String::new()];
@@ -90,5 +115,14 @@ mod tests {
             ["one two", "  three", "  extraordinarily", "  four"]
         );
         assert_eq!(page.cut("a line that is long"), "a line that…");
+    }
+
+    #[test]
+    fn long_lines_are_folded_and_short_ones_stay_as_they_are() {
+        let page = Page { width: 20, height: 5, colour: true };
+        assert_eq!(page.folded("  Ran  [ 1 s ]  a\nb  c\n", 4), "  Ran  [ 1 s ]  a\nb  c\n");
+        let long = "  \x1b[33mWarned\x1b[0m  load    texas (`k: 256` counts as 91)\n";
+        assert_eq!(page.folded(long, 4), "  \x1b[33mWarned\x1b[0m  load\n    texas (`k: 256`\n    counts as 91)\n");
+        assert_eq!(page.folded("abcdefghijklmnopqrstuvwxyz\n", 4), "abcdefghijklmnopqrstuvwxyz\n", "one word");
     }
 }

@@ -112,6 +112,9 @@ const DAMAGED: Word = Word("Damaged", "33");
 const INTERRUPTED: Word = Word("Interrupted", "33");
 const SUMMARY: Word = Word("Summary", "1");
 
+/// Where a line goes on that is broken: behind its first word.
+const INDENT: usize = 13;
+
 impl Terminal {
     /// Shows a run on stderr.
     pub fn stderr(style: Style) -> Self {
@@ -247,6 +250,7 @@ impl EventSink for Terminal {
         }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = self.lines(&mut inner, event);
+        let lines = Page::stderr().map_or(lines.clone(), |page| page.folded(&lines, INDENT));
         if !lines.is_empty() {
             // The reader may have closed the pipe; the run continues.
             let _ = inner.writer.write_all(lines.as_bytes()).and_then(|()| inner.writer.flush());

@@ -22,12 +22,12 @@ const CHECK: &str = "check";
 const VECTORS: &str = "vectors";
 
 pub(super) const TERMS: &[Term] = &[
-    Term::shared(WHOLE, 2.5e-10),
-    Term::shared(PRODUCTS, 1e-9),
-    Term::shared(ORTHOGONAL, 6e-11),
-    Term::shared(RITZ, 1e-9),
-    Term::shared(CHECK, 6e-11),
-    Term::alone(VECTORS, 6e-9),
+    Term::shared(WHOLE, 1.3e-10),
+    Term::shared(PRODUCTS, 5e-10),
+    Term::shared(ORTHOGONAL, 3e-11),
+    Term::shared(RITZ, 5e-10),
+    Term::shared(CHECK, 3e-11),
+    Term::alone(VECTORS, 4e-9),
 ];
 
 /// Basis vectors per wanted pair, and more: what a search holds at most.

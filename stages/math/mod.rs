@@ -19,3 +19,4 @@ pub mod sparse_times_sparse;
 pub mod stats;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod two_hops;

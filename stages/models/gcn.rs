@@ -13,7 +13,7 @@ use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{BatchNorm, Linear, Names};
+use super::blocks::{BatchNorm, Convolution, Linear, Names};
 use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
@@ -80,28 +80,15 @@ impl Build for Gcn {
     }
 
     fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
-        two_convolutions(graph, params.hidden, params.batch_norm)
+        Convolution::work_of_two(graph, params.hidden, params.batch_norm)
     }
-}
-
-/// Counts the work of two convolutions, the first on features.
-pub(super) fn two_convolutions(graph: &GraphSizes, hidden: usize, batch_norm: bool) -> ModelWork {
-    let work = ModelWork::on(graph).features(hidden, 1).hops(1, hidden).propagated(hidden).units(hidden);
-    let work = if batch_norm { BatchNorm::work(work, hidden) } else { work };
-    work.dense(hidden, graph.classes).hops(1, graph.classes)
 }
 
 impl Model for Gcn {
     fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
         let (a, Self { first, norm, second, dropout }) = (&graph.operator, self);
-        let z = x.times(&first.weight)?;
-        let h = match norm {
-            None => z.propagate_relu_dropout(a, Some(&first.bias), pass.dropout(*dropout, "dropout/hidden"))?,
-            Some(norm) => {
-                let h = norm.forward(&z.propagate(a)?.plus_bias(&first.bias)?, pass)?;
-                h.relu_dropout(pass.dropout(*dropout, "dropout/hidden"))?
-            }
-        };
+        let units = Convolution { bias: Some(&first.bias), norm: norm.as_ref(), dropout: *dropout };
+        let h = units.forward(&x.times(&first.weight)?, graph, pass)?;
         let logits = h.times(&second.weight)?.propagate(a)?.plus_bias(&second.bias)?;
         Ok(Output::from(logits).with_hidden("hidden", &h))
     }

@@ -14,8 +14,7 @@ use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::BatchNorm;
-use super::gcn::two_convolutions;
+use super::blocks::{BatchNorm, Convolution};
 use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Param, Pass, Respond, Weights};
 use crate::contract::StageError;
 use crate::contract::params::DropoutRate;
@@ -76,7 +75,7 @@ impl Build for GcnKipf {
     }
 
     fn work(params: &Params, graph: &GraphSizes) -> ModelWork {
-        two_convolutions(graph, params.hidden, params.batch_norm)
+        Convolution::work_of_two(graph, params.hidden, params.batch_norm)
     }
 }
 
@@ -84,13 +83,7 @@ impl Model for GcnKipf {
     fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
         let (a, Self { first, norm, second, dropout }) = (&graph.operator, self);
         let z = x.dropout_times(first, pass.dropout(*dropout, "dropout/features"))?;
-        let h = match norm {
-            None => z.propagate_relu_dropout(a, None, pass.dropout(*dropout, "dropout/hidden"))?,
-            Some(norm) => {
-                let h = norm.forward(&z.propagate(a)?, pass)?;
-                h.relu_dropout(pass.dropout(*dropout, "dropout/hidden"))?
-            }
-        };
+        let h = Convolution { bias: None, norm: norm.as_ref(), dropout: *dropout }.forward(&z, graph, pass)?;
         let logits = h.times(second)?.propagate(a)?;
         Ok(Output::from(logits).with_hidden("hidden", &h))
     }

@@ -14,7 +14,7 @@ use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{BatchNorm, Linear, Names};
+use super::blocks::{BatchNorm, Convolution, Linear, Names};
 use super::ops::Sided;
 use super::{Build, GraphSizes, GraphView, Input, Level, Model, ModelWork, Output, Pass, Respond, Weights};
 use crate::contract::StageError;
@@ -105,12 +105,8 @@ impl Build for GcnOgb {
 impl GcnOgb {
     /// drop_p(ReLU(BN(Ã Z + b))) after the convolution of a number, for Z = H W.
     fn units(&self, z: &Sided, layer: usize, bias: &Linear, graph: &GraphView, pass: &mut Pass) -> Result<Sided> {
-        let Some(norm) = self.norms.get(layer) else {
-            let dropout = pass.dropout(self.dropout, "dropout/hidden");
-            return z.propagate_relu_dropout(&graph.operator, Some(&bias.bias), dropout);
-        };
-        let h = norm.forward(&z.propagate(&graph.operator)?.plus_bias(&bias.bias)?, pass)?;
-        h.relu_dropout(pass.dropout(self.dropout, "dropout/hidden"))
+        let norm = self.norms.get(layer);
+        Convolution { bias: Some(&bias.bias), norm, dropout: self.dropout }.forward(z, graph, pass)
     }
 }
 

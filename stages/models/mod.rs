@@ -16,6 +16,7 @@ mod gcn_ogb;
 mod gfir;
 mod gpr_gnn;
 mod graph_view;
+mod h2gcn;
 mod lgc;
 mod lr;
 mod mlp;
@@ -47,6 +48,7 @@ pub use gcn_ogb::GcnOgb;
 pub use gfir::Gfir;
 pub use gpr_gnn::GprGnn;
 pub use graph_view::{GraphParts, GraphView, SpectrumView};
+pub use h2gcn::H2gcn;
 pub use lgc::Lgc;
 pub use lr::Lr;
 pub use mlp::Mlp;
@@ -73,6 +75,7 @@ pub static MODELS: &[ModelDef] = &[
     ModelDef::of::<Lgc>(),
     ModelDef::of::<GprGnn>(),
     ModelDef::of::<Tdgnn>(),
+    ModelDef::of::<H2gcn>(),
     ModelDef::of::<Arma>(),
     ModelDef::of::<BernNet>(),
     ModelDef::of::<AdaGnn>(),

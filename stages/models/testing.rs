@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 use faer::{Mat, Side as Triangle};
 use serde_json::{Value, json};
 
-use super::ops::{AsTensor, Gradients, Sided, Sides, Tape};
+use super::ops::{AsTensor, Gradients, Propagator, Sided, Sides, Tape};
 use super::{Build, GraphParts, GraphView, Input, MODELS, Model, Named, Output, Pass, Streams, Weights};
 use crate::contract::Chosen;
 use crate::kinds::{Features, Matrix, Nodes, Operator, Projection, SeparatedHops, Side, Spectrum};
@@ -92,6 +92,7 @@ pub(crate) struct TestGraph {
     pub operator: Operator,
     pub nodes: Nodes,
     pub spectrum: Spectrum,
+    pub second_operator: Operator,
     pub projection: Projection,
     pub hops: SeparatedHops,
 }
@@ -100,20 +101,29 @@ impl TestGraph {
     /// Makes the others from operator, nodes and spectrum.
     pub fn of((operator, nodes, spectrum): (Operator, Nodes, Spectrum)) -> Self {
         let projection = projection(&spectrum, &nodes);
-        let hops = hops(&operator);
-        Self { operator, nodes, spectrum, projection, hops }
+        let (hops, second_operator) = (hops(&operator), two_hops(&operator));
+        Self { operator, nodes, spectrum, second_operator, projection, hops }
     }
 
     /// Everything that a view can be made of.
     pub fn parts(&self) -> GraphParts<'_> {
         GraphParts {
             spectrum: Some(&self.spectrum),
-            second_operator: Some(&self.operator),
+            second_operator: Some(&self.second_operator),
             projection: Some(&self.projection),
             hops: Some(&self.hops),
             ..GraphParts::of(&self.operator, &self.nodes)
         }
     }
+}
+
+/// The operator of nodes at distance exactly two, by plain products; none has a loop.
+pub(crate) fn two_hops(operator: &Operator) -> Operator {
+    let (matrix, n) = (&operator.matrix, operator.nodes());
+    let near = |i: usize, j: usize| i == j || matrix.get(i, j) != 0.0;
+    let apart = |i: usize, j: usize| !near(i, j) && (0..n).any(|k| near(i, k) && near(k, j));
+    let row = |i: usize| (0..n).map(|j| f64::from(u8::from(apart(i, j)))).collect();
+    normalised(&(0..n).map(row).collect::<Vec<Vec<f64>>>()).0
 }
 
 /// The first four hops of the sum of the first four powers, by plain products.
@@ -156,19 +166,19 @@ pub(crate) fn projection(spectrum: &Spectrum, nodes: &Nodes) -> Projection {
     Projection { features: Matrix { rows: eigenvalues.len(), cols: x.cols, data }, eigenvalues }
 }
 
-/// Whether a model takes an operator with self-loops.
-pub(crate) fn takes_loops(model: &str) -> bool {
-    !["bernnet", "fagcn"].contains(&model)
+/// Whether a model takes an operator with self-loops; some want none.
+pub(crate) fn has_loops(model: &str) -> bool {
+    !["bernnet", "fagcn", "h2gcn"].contains(&model)
 }
 
-/// The graph as a model sees it.
+/// The graph as a model sees it, with or without self-loops.
 pub(crate) fn view_for(model: &str, dtype: DType) -> GraphView {
-    view_of(artifacts_with(takes_loops(model)), dtype)
+    view_of(artifacts_with(has_loops(model)), dtype)
 }
 
 /// As [`view_for`], with sparse features of 20 columns.
 pub(crate) fn sparse_view_for(model: &str, dtype: DType) -> GraphView {
-    let (operator, nodes, spectrum) = artifacts_with(takes_loops(model));
+    let (operator, nodes, spectrum) = artifacts_with(has_loops(model));
     let features = Features::Sparse(crate::math::testing::random(NODES, 20, 0.2, 8));
     view_of((operator, Nodes { features, ..nodes }, spectrum), dtype)
 }
@@ -195,6 +205,8 @@ pub(crate) fn zoo() -> Vec<(&'static str, Value)> {
         ("lgc", json!({"order": 3})),
         ("tdgnn", json!({"hidden": 5, "hops": [1, 3], "dropout-hidden": 0.3})),
         ("tdgnn", json!({"hidden": 5, "hops": [1, 2], "weighted": true})),
+        ("h2gcn", json!({"hidden": 5})),
+        ("h2gcn", json!({"hidden": 5, "rounds": 1, "relu": false, "dropout": 0.3})),
         ("arma", json!({"stacks": 2, "depth": 2})),
         ("arma", json!({"stacks": 3, "depth": 3, "shared-weights": true, "last-activation": "identity"})),
         ("adagnn", json!({"hidden": 5, "layers": 2, "l1": 0.01})),
@@ -333,7 +345,12 @@ pub(crate) fn evaluated(
 
 /// The operator as a dense matrix in double precision.
 pub(crate) fn dense_operator(graph: &GraphView) -> Tensor {
-    let (matrix, n) = (graph.operator.matrix(), graph.nodes);
+    dense(&graph.operator)
+}
+
+/// An operator as a dense matrix in double precision.
+pub(crate) fn dense(operator: &Propagator) -> Tensor {
+    let (matrix, n) = (operator.matrix(), operator.n());
     let full: Vec<f64> = (0..n * n).map(|at| matrix.get(at / n, at % n)).collect();
     Tensor::from_vec(full, (n, n), &Device::Cpu).unwrap()
 }

@@ -80,7 +80,7 @@ fn evaluation_is_repeatable_and_equals_training_without_dropout() {
 
 /// The graph of the tests with sparse features, as it is and with a dense copy of them.
 fn both_forms(model: &str, dtype: DType) -> [GraphView; 2] {
-    let (operator, nodes, spectrum) = testing::artifacts_with(testing::takes_loops(model));
+    let (operator, nodes, spectrum) = testing::artifacts_with(testing::has_loops(model));
     let sparse = Features::Sparse(crate::math::testing::random(testing::NODES, 20, 0.2, 8));
     let dense = Features::Dense(sparse.to_dense());
     [sparse, dense].map(|features| {

@@ -13,11 +13,11 @@ use crate::kinds::size;
 
 /// The kinds of work in an epoch, with the seconds of a unit.
 pub const TERMS: &[Term] = &[
-    Term::shared(GATHER, 1.6e-10),
+    Term::shared(GATHER, 1.1e-10),
     Term::shared(PRODUCT, 4.0e-11),
-    Term::shared(HOPS, 3.0e-10),
-    Term::shared(PAIRS, 4.0e-11),
-    Term::shared(UNITS, 1.0e-9),
+    Term::shared(HOPS, 2.0e-10),
+    Term::shared(PAIRS, 2.5e-11),
+    Term::shared(UNITS, 6.0e-10),
     Term::shared(WEIGHTS, 1.0e-9),
     Term::alone(CALLS, 3.0e-5),
 ];
@@ -54,6 +54,8 @@ pub struct GraphSizes {
     pub loops: Option<usize>,
     /// Entries of the second operator; none if there is none.
     pub second_entries: Size,
+    /// Those on its diagonal; `None` if it is not known whether there are any.
+    pub second_loops: Option<usize>,
     /// Eigenpairs of the low side and of the high side; none if there is no spectrum.
     pub pairs: [Size; 2],
     /// Separated hops with their entries; `None` if there are none.
@@ -78,6 +80,7 @@ impl GraphSizes {
             loops: operator.known(size::LOOPS),
             second_entries: second
                 .map_or(Size::ZERO, |second| second.sizes.get(size::ENTRIES).unwrap_or(nodes * Size::guess(100.0))),
+            second_loops: second.and_then(|second| second.sizes.known(size::LOOPS)),
             pairs: [side(&spectrum, size::LOW), side(&spectrum, size::HIGH)],
             hops: known.input("hops").map(|hops| separated(&hops.sizes, nodes)),
         }
@@ -186,6 +189,13 @@ impl ModelWork {
     pub fn units(self, columns: impl Into<Size>) -> Self {
         let (nodes, columns) = (self.graph.nodes, columns.into());
         self.plus(UNITS, nodes * columns * 3, 3.0).keeps(columns, 3.0)
+    }
+
+    /// Masks on activations of this many columns, there and back, where what is left is not kept.
+    #[must_use]
+    pub fn masked(self, columns: impl Into<Size>) -> Self {
+        let nodes = self.graph.nodes;
+        self.plus(UNITS, nodes * columns.into() * 2, 0.0)
     }
 
     /// Says that hidden units of this many columns are propagated, see [`Build::widest`](super::Build::widest).
@@ -301,6 +311,7 @@ pub(crate) mod tests {
             entries: Size::exact(500),
             loops: Some(100),
             second_entries: Size::ZERO,
+            second_loops: None,
             pairs: [Size::exact(8), Size::exact(7)],
             hops: None,
         }

@@ -100,11 +100,15 @@ impl<'r> Batch<'r> {
 
     /// Goes on by one epoch, after leaving resume points if they are due. Returns whether a lane is left.
     pub fn next_epoch(&mut self, clock: &mut Clock) -> Result<bool, StageError> {
-        self.run.job.check_cancelled()?;
-        clock.tick(|| {
+        let leave = || {
             self.run.leave_finished();
             self.leave_points()
-        })?;
+        };
+        if let Err(stopped) = self.run.job.check_cancelled() {
+            clock.stop(leave)?;
+            return Err(stopped);
+        }
+        clock.tick(leave)?;
         self.pass()?;
         Ok(!self.lanes.is_empty())
     }

@@ -46,7 +46,8 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
     let sizes = sizes.with(size::WEIGHTS, model.weights);
     let epochs = epochs(params, known);
     let logits = graph.nodes * graph.classes;
-    let read = graph.stored * 12 + graph.entries * 16 + (graph.pairs[0] + graph.pairs[1]) * graph.nodes * 4;
+    let entries = graph.entries + graph.second_entries;
+    let read = graph.stored * 12 + entries * 16 + (graph.pairs[0] + graph.pairs[1]) * graph.nodes * 4;
     let written = (logits + model.weights) * splits * 4;
     let mut work = Work { spread: epochs.spread, ..Work::default() }
         .shared_by(splits)
@@ -68,7 +69,7 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
     let history = Size::exact(params.epochs).min(epochs.epochs * 2) * splits * HISTORY;
     let memory = Memory::default()
         .and_for(graph.stored * 28 + graph.nodes * 64, "use fewer features (`pca` of `featurize`)")
-        .and_for(graph.entries * 40 + graph.second_entries * 40, "use a graph with fewer edges")
+        .and_for(entries * 40, "use a graph with fewer edges")
         .and_for((graph.pairs[0] + graph.pairs[1]) * graph.nodes * 8, "lower `k` of `evd`")
         .and_for(kept + hidden, "train on fewer splits at a time (`count` of `split`)")
         .and_for(history, "lower `epochs`");

@@ -15,6 +15,9 @@ use crate::kinds::TrainedSplit;
 /// Points may take this share of the time at most: one that took a second is followed by none for this many seconds.
 const PAUSE: u32 = 200;
 
+/// A run that is stopped leaves points if so large a part of the usual time has passed since the last: one in this many.
+const WORTH: u32 = 10;
+
 /// The resume points of a run.
 pub(super) struct Points<'a> {
     folder: Option<&'a Path>,
@@ -51,7 +54,8 @@ impl<'a> Points<'a> {
 
     /// Starts the clock of a thread.
     pub fn clock(&self) -> Clock {
-        Clock { every: self.every, due: self.folder.map(|_| Instant::now() + self.every) }
+        let now = Instant::now();
+        Clock { every: self.every, left: now, due: self.folder.map(|_| now + self.every) }
     }
 
     fn path(&self, split: usize) -> Option<PathBuf> {
@@ -62,6 +66,8 @@ impl<'a> Points<'a> {
 /// Says when points are due. Every thread has its own, which goes on from batch to batch.
 pub(super) struct Clock {
     every: Duration,
+    /// When points were left last, or the clock started.
+    left: Instant,
     /// None where nothing is kept.
     due: Option<Instant>,
 }
@@ -74,8 +80,14 @@ impl Clock {
             return Ok(());
         }
         leave()?;
-        self.due = Some(Instant::now() + pause(self.every, begun.elapsed()));
+        self.left = Instant::now();
+        self.due = Some(self.left + pause(self.every, begun.elapsed()));
         Ok(())
+    }
+
+    /// Runs `leave` before a run stops that is to go on later, unless too little would be lost to be worth it.
+    pub fn stop<E>(&self, leave: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        if self.due.is_some() && self.left.elapsed() * WORTH >= self.every { leave() } else { Ok(()) }
     }
 }
 
@@ -99,7 +111,8 @@ mod tests {
     #[test]
     fn points_are_left_when_they_are_due_and_only_where_something_is_kept() {
         let ticks = |every, folder: bool| {
-            let mut clock = Clock { every, due: folder.then(|| Instant::now() + every) };
+            let now = Instant::now();
+            let mut clock = Clock { every, left: now, due: folder.then(|| now + every) };
             let mut left = 0;
             let mut leave = || {
                 left += 1;
@@ -111,5 +124,22 @@ mod tests {
         assert_eq!(ticks(Duration::ZERO, true), 5);
         assert_eq!(ticks(Duration::ZERO, false), 0);
         assert_eq!(ticks(Duration::from_secs(3600), true), 0);
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_leaves_points_if_they_are_worth_it() {
+        let now = Instant::now();
+        let leaves = |ago: u64, kept: bool| {
+            let left = now.checked_sub(Duration::from_secs(ago)).unwrap();
+            let clock = Clock { every: Duration::from_secs(60), left, due: kept.then_some(now) };
+            let mut leaves = false;
+            let leave = || {
+                leaves = true;
+                Ok::<_, ()>(())
+            };
+            clock.stop(leave).unwrap();
+            leaves
+        };
+        assert!(leaves(7, true) && !leaves(2, true) && !leaves(7, false));
     }
 }

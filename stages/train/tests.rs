@@ -98,7 +98,7 @@ fn noisy(opposite: bool, loops: bool) -> (TestGraph, Splits) {
 #[test]
 fn graphs_help_the_models_that_see_them() {
     let accuracy_of = |model: &str, variant: &Value, opposite: bool| {
-        let (graph, splits) = noisy(opposite, testing::takes_loops(model));
+        let (graph, splits) = noisy(opposite, testing::has_loops(model));
         let params = Params { epochs: 200, select: ValMetric::of("loss"), ..params(model) };
         let trained = train_on(&graph, &params, variant, &splits, 1).unwrap();
         let history = &trained.splits[0].history;
@@ -108,9 +108,9 @@ fn graphs_help_the_models_that_see_them() {
     };
     let features_alone = accuracy_of("lr", &json!({"dropout": 0.0}), false);
     assert!((0.6..0.85).contains(&features_alone), "the features say something: {features_alone}");
-    for model in ["gcn", "fagcn", "appnp", "gpr-gnn", "bernnet", "pp-gnn"] {
-        let small =
-            if ["gcn", "fagcn"].contains(&model) { json!({"hidden": 8}) } else { json!({"hidden": 8, "order": 4}) };
+    for model in ["gcn", "fagcn", "appnp", "gpr-gnn", "h2gcn", "bernnet", "pp-gnn"] {
+        let plain = ["gcn", "fagcn", "h2gcn"].contains(&model);
+        let small = if plain { json!({"hidden": 8}) } else { json!({"hidden": 8, "order": 4}) };
         for opposite in [false, true] {
             // GCN and APPNP average over neighbours, whose classes are the others in the second graph.
             if opposite && ["gcn", "appnp"].contains(&model) {

@@ -215,15 +215,37 @@ fn wake(process: u32, met: PathBuf) -> Waker {
     (over, waker)
 }
 
-/// Every kind in turn, at calls that are spread over a run. `PPGNN_FAULTS` asks for more than fit a test.
+/// Where the `turn`-th fault of a kind falls, of `count` calls: spread over a run, and on every call once in `count` turns.
+fn place(turn: u64, count: u64) -> u64 {
+    let shares = |step: u64| (2..=step).any(|d| step.is_multiple_of(d) && count.is_multiple_of(d));
+    // Steps by the golden ratio are far from all before.
+    let step = (count * 618 / 1000..).find(|step| *step > 0 && !shares(*step)).unwrap_or(1);
+    1 + turn * step % count.max(1)
+}
+
+#[test]
+fn faults_fall_on_every_call_once() {
+    for count in [1, 2, 7, 60, 144, 360] {
+        let mut places: Vec<u64> = (0..count).map(|turn| place(turn, count)).collect();
+        places.sort_unstable();
+        assert_eq!(places, (1..=count).collect::<Vec<_>>());
+    }
+}
+
+/// Every kind in turn, at calls that are spread over a run. `PPGNN_FAULTS` asks for more than fit a test: a number, or `all`, every
+/// call of a run for every kind.
 #[test]
 fn no_fault_costs_more_than_the_run_that_met_it() {
-    let wanted: u64 = std::env::var("PPGNN_FAULTS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let asked = std::env::var("PPGNN_FAULTS").unwrap_or_else(|_| "60".into());
     let Some(campaign) = Campaign::new() else { return };
+    // As many turns for every kind as the kind with the most calls needs.
+    let turns = |kinds: &[Kind]| kinds.iter().map(|kind| campaign.count(kind)).max().unwrap_or(0);
+    let wanted = if asked == "all" { turns(&KINDS) * KINDS.len() as u64 } else { asked.parse().unwrap() };
     let mut landed: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut total, mut store, mut on_store) = (0, 0, 0);
     for attempt in 0u64.. {
-        if total >= wanted {
+        let done = if asked == "all" { attempt } else { total };
+        if done >= wanted {
             break;
         }
         let kind = &KINDS[usize::try_from(attempt).unwrap() % KINDS.len()];
@@ -231,9 +253,12 @@ fn no_fault_costs_more_than_the_run_that_met_it() {
         let at = match kind.does {
             // Less does not even load the program.
             Does::Starves => 120 + attempt * 7 % 300,
-            // Steps by the golden ratio come near every call sooner or later.
-            _ => 1 + attempt * 6_180_339 % 10_000_000 * campaign.count(kind) / 10_000_000,
+            _ => place(attempt / KINDS.len() as u64, campaign.count(kind)),
         };
+        if asked == "all" && attempt / KINDS.len() as u64 >= campaign.count(kind).max(1) {
+            // This kind has met every call.
+            continue;
+        }
         let ran = campaign.run(campaign.faulty(&name, kind, at));
         let ended_well = campaign.judge(kind, at, &ran);
         if ran.met.is_some() || !ended_well {

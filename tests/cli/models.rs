@@ -55,6 +55,48 @@ fn combinations_that_cannot_work_are_refused_at_check_with_numbers() {
     }
 }
 
+/// A small graph with everything that H2GCN needs; both operators have these parameters.
+fn two_hops(first: &str, second: &str) -> Project {
+    let text = format!(
+        "ppgnn: 1
+name: h
+datasets:
+  small: {{ format: csbm, nodes: 40, degree: 6, features: 4 }}
+stages:
+  load: {{ params: {{ dataset: small }} }}
+  featurize: {{ inputs: {{ graph: load }} }}
+  normalize: {{ inputs: {{ graph: load }}, params: {{ {first} }} }}
+  two-hops: {{ uses: normalize, inputs: {{ graph: load }}, params: {{ {second} }} }}
+  split: {{ inputs: {{ graph: load }}, params: {{ count: 2 }} }}
+  train:
+    inputs: {{ operator: normalize, nodes: featurize, splits: split, second-operator: two-hops }}
+    params: {{ model: h2gcn, hidden: 8, epochs: 5 }}
+"
+    );
+    Project::new().file("h.yaml", &text)
+}
+
+#[test]
+fn h2gcn_takes_graphs_of_one_and_two_hops_without_self_loops() {
+    let (near, far) = ("self-loops: false", "self-loops: false, hops: 2");
+    two_hops(near, far).run(&["check", "h.yaml"]).exit(0);
+    two_hops(near, far).run(&["run", "h.yaml", "--quiet"]).exit(0);
+    for (first, second, why) in [
+        ("self-loops: true", far, "takes operators without self-loops, but `operator` has some"),
+        (near, "hops: 2", "takes operators without self-loops, but `second-operator` has some"),
+    ] {
+        let project = two_hops(first, second);
+        project.run(&["check", "h.yaml"]).exit(5).says("a run will fail: ").says(why);
+        project.run(&["check", "h.yaml", "--no-data"]).exit(5).says(why);
+    }
+    // What only the graphs tell.
+    two_hops(near, near).run(&["run", "h.yaml", "--quiet"]).exit(5).says("which are neighbours").says("`hops: 2`");
+    two_hops(near, "self-loops: false, hops: 2, weights: use")
+        .run(&["check", "h.yaml"])
+        .exit(3)
+        .says("weights of edges say nothing about nodes that are two hops apart");
+}
+
 #[test]
 fn what_fits_is_not_refused() {
     let project = project("depth: 3, hops: [1, 2]", "train.model: arma, train.stacks: 3, train.cap-hidden: 64");

@@ -6,8 +6,9 @@ The formulas are written out here in double precision and share nothing with the
 are no random numbers: weights come from `wave`. Before anything is written, gradients are compared with finite differences
 and with formulas by hand, the step with PyTorch's Adam, and models with each other where one is a case of another.
 
-    A~     = (D+I)^-1/2 (A+I) (D+I)^-1/2       the operator of all models but BernNet and FAGCN
-    A0     = D^-1/2 A D^-1/2, with 0^-1/2 = 0  theirs; L0 = I - A0
+    A~     = (D+I)^-1/2 (A+I) (D+I)^-1/2       the operator of all models but BernNet, FAGCN and H2GCN
+    A0     = D^-1/2 A D^-1/2, with 0^-1/2 = 0  theirs: L0 = I - A0 of BernNet
+    A2     = the same of nodes two hops apart  H2GCN's second one
     loss   = mean cross-entropy of the training nodes + penalty; no dropout anywhere
     step   = Adam with the decay added to the gradient; layers are decayed, biases too, coefficients of filters are not
 """
@@ -53,6 +54,11 @@ LOOPS = scale[:, None] * full * scale[None, :]
 degree = A.sum(1)
 scale = np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0)
 PLAIN = scale[:, None] * A * scale[None, :]
+# Nodes at distance exactly two, normalised by degrees of their own.
+FAR = ((full @ full > 0) & (full == 0)).astype(float)
+degree = FAR.sum(1)
+scale = np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0)
+TWO_HOPS = scale[:, None] * FAR * scale[None, :]
 # About half of the features are zero, the others differ in sign and size.
 feature = lambda i, f: np.cos(1.1 * i + 2.3 * f) if (4 * i * i + 2 * f + i * f) % 11 < 6 else 0
 X = np.round([[feature(i, f) for f in range(F)] for i in range(N)], 3) + 0.0  # no -0
@@ -77,7 +83,7 @@ def eigenpairs():
 
 
 VALUES, VECTORS = eigenpairs()
-S, S0, x = torch.tensor(LOOPS), torch.tensor(PLAIN), torch.tensor(X)
+S, S0, S2, x = torch.tensor(LOOPS), torch.tensor(PLAIN), torch.tensor(TWO_HOPS), torch.tensor(X)
 labels, train = torch.tensor(LABELS), torch.tensor(TRAIN)
 
 
@@ -157,6 +163,14 @@ def tdgnn(w, hops, depth=4):
         mask = (apart == hop) | ((apart == 0) & (hop == 1))
         out = out + weight * ((m * mask) @ h)
     return out
+
+
+def h2gcn(w, rounds, relu=True):
+    """As published: all rounds side by side before the classifier."""
+    r = [torch.relu(x @ w["embed.weight"]) if relu else x @ w["embed.weight"]]
+    for _ in range(rounds):
+        r.append(torch.cat([S0 @ r[-1], S2 @ r[-1]], 1))
+    return torch.cat([r[-1], *r[:-1]], 1) @ w["classifier.weight"]
 
 
 def arma(w, depth, shared=False, last=True):
@@ -513,6 +527,11 @@ def further_convolutions():
     w = {**two, "theta": torch.tensor([1.0, 0.4, -0.3])}
     case("tdgnn-w", "tdgnn", {**params, "hops": [1, 2], "weighted": True, **own}, w, lambda w: tdgnn(w, [1, 2]),
          rates={**rates, "theta": (LR, 0.03)})
+    assert (A * FAR == 0).all() and (np.diag(FAR) == 0).all() and (FAR == (distances() == 2)).all()
+    for rounds, relu in [(1, False), (2, True)]:
+        w = {"embed.weight": wave((F, D), 1), "classifier.weight": wave(((3, 7)[rounds - 1] * D, C), 2)}
+        params = {**LAYERS, "rounds": rounds, "relu": relu}
+        case(f"h2gcn-{rounds}", "h2gcn", params, w, lambda w, k=rounds, r=relu: h2gcn(w, k, r))
     stack = lambda rows, columns, seed: torch.stack([wave((rows, columns), seed + 0.6 * s) for s in range(2)])
     bias = lambda seed: torch.stack([0.4 + 0.5 * wave((C,), seed + s) for s in range(2)])
     w = {"init.weight": stack(F, C, 1), "step1.weight": stack(C, C, 2), "skip0.weight": stack(F, C, 3),

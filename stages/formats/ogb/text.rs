@@ -77,9 +77,9 @@ impl<'z, R: Read> Lines<'z, R> {
             return stopped;
         }
         match error.kind() {
-            ErrorKind::UnexpectedEof => self.error("is cut off").with_hint("download it again"),
+            ErrorKind::UnexpectedEof => self.error("is cut off").with_hint("write or download it again"),
             _ if self.bytes == 0 => self.error(format!("is not compressed by gzip, or damaged: {error}")),
-            _ => self.error(format!("is damaged: {error}")).with_hint("download it again"),
+            _ => self.error(format!("is damaged: {error}")).with_hint("write or download it again"),
         }
     }
 }

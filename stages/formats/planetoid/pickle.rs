@@ -59,7 +59,8 @@ fn read<T>(path: &Path, from: impl FnOnce(&[u8]) -> Result<T, BadValue>) -> Resu
     let bytes = source::read(path, FILE_LIMIT)?;
     from(&bytes).map_err(|bad| {
         let foreign = if bytes.first() == Some(&0x80) { None } else { source::foreign(path, "a pickle") };
-        let hint = "only pickles that Python 2 wrote are read; the file may also be damaged: download it again";
+        let hint =
+            "only pickles that Python 2 wrote are read; the file may also be damaged: write or download it again";
         foreign.unwrap_or_else(|| bad.error(path.display()).with_hint(hint))
     })
 }

@@ -6,6 +6,7 @@ mod bins;
 mod boundary;
 mod cap;
 mod coefficients;
+mod convolution;
 mod linear;
 mod perceptron;
 
@@ -15,5 +16,6 @@ pub use bins::Partition;
 pub use boundary::Boundary;
 pub use cap::within_cap;
 pub use coefficients::{Init, Scheme};
+pub use convolution::Convolution;
 pub use linear::{Linear, Names};
 pub use perceptron::{Perceptron, Rates};

@@ -176,7 +176,7 @@ pub fn layers<const P: usize>(
         let units = Sided::new(main, eval, tape);
         outputs.push(match second {
             Some(second) => {
-                let z = times(&relu(&units, masks.hidden)?, &second.weight)?;
+                let z = times(&self::units(&units, None, masks.hidden)?, &second.weight)?;
                 second.bias.as_ref().map_or(Ok(z.clone()), |bias| plus_bias(&z, bias))?
             }
             None => units,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::kinds::{Features, Matrix, Nodes, Operator, Side, Spectrum};
 use crate::math::csr::Csr;
 use crate::models::ops::{AsTensor, Sides, Tape, Targets};
-use crate::models::testing::{build_by_name, distance, streams, takes_loops, view_of};
+use crate::models::testing::{build_by_name, distance, has_loops, streams, view_of};
 use crate::models::{GraphView, Input, Output, Pass};
 use crate::optim::{Adam, Settings};
 
@@ -147,7 +147,7 @@ fn one_step_of_every_model_agrees_with_pytorch() {
     // some 1e-8.
     for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::F64, 2e-7)] {
         for case in cases {
-            for graph in graphs(&file["graph"], takes_loops(case["model"].as_str().unwrap()), dtype) {
+            for graph in graphs(&file["graph"], has_loops(case["model"].as_str().unwrap()), dtype) {
                 let found = differences(case, &graph, &file);
                 assert!(found.iter().all(|d| *d < tolerance), "{} in {dtype:?}: {found:?}", case["name"]);
             }

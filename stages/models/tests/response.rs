@@ -33,7 +33,7 @@ fn an_eigenvector_is_multiplied_by_what_the_model_declares() {
         if !row.filters || name.starts_with("gcn") || row.hidden.is_empty() || params.get("filters").is_some() {
             continue;
         }
-        let (operator, nodes, spectrum) = testing::artifacts_with(testing::takes_loops(name));
+        let (operator, nodes, spectrum) = testing::artifacts_with(testing::has_loops(name));
         let graph = testing::view_of((operator, nodes, spectrum.clone()), DType::F64);
         let mut built = testing::build_by_name(name, &params, &graph, testing::streams(2));
         for filter in built.weights.iter().filter(|w| !w.name.starts_with("lin")) {

@@ -24,7 +24,7 @@ pub(super) fn restless(model: &str, epochs: usize) -> Params {
 /// The graph of the tests as a model wants it, with dense and with sparse features, which say something about the labels.
 pub(super) fn graphs(model: &str) -> [TestGraph; 2] {
     [false, true].map(|sparse| {
-        let (operator, mut nodes, spectrum) = testing::artifacts_with(testing::takes_loops(model));
+        let (operator, mut nodes, spectrum) = testing::artifacts_with(testing::has_loops(model));
         if sparse {
             nodes.features = Features::Sparse(crate::math::testing::random(testing::NODES, 20, 0.2, 8));
         }

@@ -24,6 +24,9 @@ const IN_CACHE: usize = 1 << 20;
 /// Nodes whose part of ∂W₁ one task sums when they scatter.
 const LONG_RANGE: usize = 8 * RANGE;
 
+/// Δ of every pass: made of hidden units, or the gradient as it arrived.
+type Deltas<'g, T> = Vec<Cow<'g, [T]>>;
+
 /// Sums of one range of rows of one lane.
 struct Partial<T> {
     weight: Vec<T>,
@@ -78,9 +81,9 @@ impl Layers {
         passes: &[usize],
         units: Vec<Vec<T>>,
         gradients: &[&'g [T]],
-    ) -> Result<(Vec<Partial<T>>, Vec<Cow<'g, [T]>>)> {
+    ) -> Result<(Vec<Partial<T>>, Deltas<'g, T>)> {
         let Some(second) = &self.second else {
-            let deltas: Vec<Cow<[T]>> = gradients.iter().map(|gradient| padded_or_lent(gradient, s.hidden)).collect();
+            let deltas: Deltas<T> = gradients.iter().map(|gradient| padded_or_lent(gradient, s.hidden)).collect();
             let sums = if self.first.bias.is_some() { sums_of_lanes(s, &deltas) } else { Vec::new() };
             return Ok((sums, deltas));
         };

@@ -281,6 +281,18 @@ fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
 fn with_masks(s: Sizes, z: &Tensor) -> Vec<Case> {
     let masks = masks(s.lanes, s.nodes * s.columns, 10);
     let factors = factors(&masks, &[s.nodes, s.columns]);
+    let (of_product, times) = (masks.clone(), factors.clone());
+    let product = Case {
+        name: "dropout and product".into(),
+        lanes: s.lanes,
+        inputs: vec![z.clone(), normal(&[s.lanes, s.columns, s.hidden], 17)],
+        op: Box::new(move |x, _, lanes, tape| {
+            sided(&x[0], None, tape).masked_times(&x[1], Some(of_lanes(&of_product, lanes)))
+        }),
+        plain: Box::new(move |x| (&x[0] * &times).unwrap().matmul(&x[1]).unwrap()),
+        has_beside: false,
+        any_width: vec![1],
+    };
     [false, true]
         .map(|rectifies| {
             let (masks, factors) = (masks.clone(), factors.clone());
@@ -300,7 +312,9 @@ fn with_masks(s: Sizes, z: &Tensor) -> Vec<Case> {
                 any_width: vec![0],
             }
         })
-        .into()
+        .into_iter()
+        .chain([product])
+        .collect()
 }
 
 /// Layers on features; `passes` with masks of their own whose outputs are added, or one without masks.
