@@ -192,8 +192,8 @@ fn damaged_exchanged_and_foreign_points_count_as_absent() {
 fn points_know_the_time_that_earlier_attempts_took() {
     let (params, variant) = (&restless("mlp", 20), json!({"hidden": 5}));
     let scratch = tempfile::tempdir().unwrap();
+    let files = left(params, &variant, 5, scratch.path());
     let seconds = || {
-        let files = left(params, &variant, 5, scratch.path());
         let points = files.iter().map(|path| crate::contract::checkpoint::read(path).unwrap());
         points.map(|bytes| decode(&bytes).unwrap().seconds).fold(0.0, f64::max)
     };
@@ -206,7 +206,7 @@ fn points_know_the_time_that_earlier_attempts_took() {
         let mut batch = Batch::resumed(run, &groups[0]).unwrap();
         batch.next_epoch(&mut run.points.clock()).unwrap();
     });
-    assert!(seconds() > first);
+    assert!(seconds() > first, "the time of both attempts");
 }
 
 #[test]
