@@ -105,9 +105,11 @@ fn a_terminal_sees_the_table_fill_in_and_is_left_clean() {
         let (shown, _) = screen(output.rsplit_once("\r\x1b[K").unwrap().0);
         let text = shown.join("\n");
         assert!(shown.iter().all(|line| line.chars().count() <= columns), "{text}");
-        for part in ["accuracy\n", "± ", "n=2", " · ", "19 nodes, ", "  train "] {
+        for part in ["accuracy\n", "± ", "n=2", " · ", "19 nodes, "] {
             assert!(text.contains(part), "`{part}` is not on the screen:\n{text}");
         }
+        // Mostly a training run; on a busy machine it may be a short node.
+        assert!(shown.iter().any(|line| line.starts_with("  ") && line.contains(" s")), "what runs now:\n{text}");
         assert!(!text.contains(" Ran "), "only failures and warnings scroll:\n{text}");
         let (end, code) = rest(child);
         assert_eq!(code, 0, "{end}");
