@@ -82,7 +82,8 @@ impl Project {
     /// The events of every run in `store`, in the order of their logs.
     pub fn events(&self, store: &str) -> Vec<Value> {
         let mut logs = files(&self.path(store).join("runs"));
-        logs.sort();
+        // Names end in the number of the process, which may begin anew within a second.
+        logs.sort_by_key(|log| (std::fs::metadata(log).unwrap().modified().unwrap(), log.clone()));
         let lines = logs
             .iter()
             .flat_map(|l| std::fs::read_to_string(l).unwrap().lines().map(str::to_owned).collect::<Vec<_>>());
