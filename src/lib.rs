@@ -17,6 +17,7 @@ pub mod report;
 pub mod run;
 pub mod search;
 pub mod store;
+pub mod study;
 
 /// The science: what models, formats and stages of your own are written with.
 pub use ppgnn_stages as stages;

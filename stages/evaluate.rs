@@ -1,13 +1,33 @@
 //! `evaluate`: scores what was trained, split by split.
 //!
 //! On the nodes of each part, every score of the table of scores ([`ScoreDef`]). What the nodes of a part do not define is
-//! stored as undefined, with the reason.
+//! stored as undefined, with the reason. With `test: false` test nodes are left alone: a trial of a search that was not chosen
+//! has no scores that anybody could choose by mistake.
 
-use crate::contract::params::NoParams;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::contract::{Artifact, Estimate, Job, Known, Memory, Size, Sizes, Slot, Stage, StageError, Term, Uses, Work};
 use crate::kinds::{
     Metrics, Nodes, Part, PartScore, Predicted, ScoreDef, SplitScores, Splits, Trained, TrainedSplit, size, suspicions,
 };
+
+/// Parameters of `evaluate`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Params {
+    /// Whether test nodes are scored too.
+    #[serde(skip_serializing_if = "std::clone::Clone::clone")]
+    pub test: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { test: true }
+    }
+}
+
+impl crate::contract::params::Params for Params {}
 
 /// The stage.
 pub struct Evaluate;
@@ -25,10 +45,10 @@ impl Stage for Evaluate {
         Term::alone("weights", 1.2e-9),
         Term::alone("values", 1e-9),
     ];
-    type Params = NoParams;
+    type Params = Params;
     type Output = Metrics;
 
-    fn estimate(_: &NoParams, known: &Known) -> Estimate {
+    fn estimate(_: &Params, known: &Known) -> Estimate {
         let (trained, nodes) = (known.sizes("trained"), known.sizes("nodes"));
         let splits = trained.or_guess(size::SPLITS, 10.0);
         let logits = trained.or_guess(size::NODES, 5000.0) * trained.or_guess(size::CLASSES, 5.0) * splits;
@@ -48,10 +68,14 @@ impl Stage for Evaluate {
         }
     }
 
-    fn run(_: &NoParams, job: &Job) -> Result<Metrics, StageError> {
+    fn run(params: &Params, job: &Job) -> Result<Metrics, StageError> {
         job.check_cancelled()?;
         let (trained, nodes): (Trained, Nodes) = (job.input("trained")?, job.input("nodes")?);
-        let metrics = evaluate(&job.used(), &trained, &nodes.labels, nodes.classes, &job.input("splits")?)?;
+        let mut splits: Splits = job.input("splits")?;
+        if !params.test {
+            splits.parts.iter_mut().flatten().filter(|part| **part == Part::Test).for_each(|part| *part = Part::None);
+        }
+        let metrics = evaluate(&job.used(), &trained, &nodes.labels, nodes.classes, &splits)?;
         suspicions(&metrics.splits.iter().collect::<Vec<_>>()).iter().for_each(|what| job.warn(what));
         Ok(metrics)
     }

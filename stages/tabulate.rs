@@ -160,7 +160,7 @@ fn cell(params: &Params, spec: &CellSpec, runs: &[Run], scores: Scores) -> Resul
         rank: None,
         picked,
         reference: None,
-        notes,
+        notes: [&spec.notes[..], &notes].concat(),
         missing,
     }))
 }

@@ -1,7 +1,9 @@
-//! Data sets by name: what they consist of, where their publishers keep them, and how they are loaded.
+//! What is known by name: data sets (what they consist of, where their publishers keep them, how they are loaded) and settings
+//! of models.
 //!
-//! A manifest is a YAML file in `pipelines/datasets/`, data and no code. Those of the project are compiled in, so that
-//! the program knows them wherever it runs; a folder of the user's own adds to them and overrides them by name.
+//! A manifest is a YAML file in `pipelines/datasets/`, data and no code; the settings of a model are one in `pipelines/models/`.
+//! Those of the project are compiled in, so that the program knows them wherever it runs; a folder of the user's own adds to them
+//! and overrides them by name.
 
 pub mod fetch;
 mod manifest;
@@ -19,19 +21,19 @@ pub use verify::{Misfit, Verified, VerifyError, sha256_file};
 
 use ppgnn_stages::contract::bounded;
 
-use crate::pipeline::{Known, KnownDatasets, PipelineError, Problems, Source, Sources, Span};
+use crate::pipeline::{FoundText, Known, KnownDataset, PipelineError, Problems, Source, Sources, Span};
 
-/// The folder of a project that its own manifests are in.
-pub const FOLDER: &str = "pipelines/datasets";
+/// The folder of a project that has its own `datasets` and `models`.
+pub const FOLDER: &str = "pipelines";
 
 macro_rules! built_in {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../pipelines/datasets/", $name, ".yaml")))),*]
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../pipelines/", $folder, "/", $name, ".yaml")))),*]
     };
 }
 
 /// The manifests of the project, by name.
-static BUILT_IN: &[(&str, &str)] = built_in![
+static DATASETS: &[(&str, &str)] = built_in!["datasets":
     "actor",
     "chameleon",
     "chameleon-filtered",
@@ -51,9 +53,32 @@ static BUILT_IN: &[(&str, &str)] = built_in![
     "wisconsin",
 ];
 
-/// Every data set that has a manifest. A manifest is read on first use.
+/// The settings of models of the project, by name.
+static MODELS: &[(&str, &str)] = built_in!["models":
+    "adagnn",
+    "appnp",
+    "arma",
+    "bernnet",
+    "fagcn",
+    "gcn",
+    "gcn-kipf",
+    "gcn-ogb",
+    "gfir",
+    "gpr-gnn",
+    "h2gcn",
+    "lgc",
+    "lr",
+    "mlp",
+    "pp-gnn",
+    "sgcn",
+    "shared",
+    "tdgnn",
+];
+
+/// Every data set that has a manifest, and every model that has settings. A manifest is read on first use.
 #[derive(Debug)]
 pub struct Catalogue {
+    models: BTreeMap<String, Origin>,
     origins: BTreeMap<String, Origin>,
     read: RefCell<BTreeMap<String, Found>>,
 }
@@ -69,24 +94,15 @@ enum Origin {
 }
 
 impl Catalogue {
-    /// The manifests of the project and of `folders`; the first folder that has a name wins, and wins over the
-    /// project. A folder that is not there has none.
+    /// What the project has and what is in `datasets` and `models` of `folders`; the first folder that has a name wins, and wins
+    /// over the project. A folder that is not there has none.
     pub fn new(folders: &[PathBuf]) -> Self {
-        let built_in = BUILT_IN.iter().map(|(name, text)| ((*name).to_owned(), Origin::BuiltIn(text)));
-        let mut origins: BTreeMap<String, Origin> = built_in.collect();
-        for folder in folders.iter().rev() {
-            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                let path = entry.path();
-                let is_manifest = path.extension().is_some_and(|e| e == "yaml") && path.is_file();
-                if let Some(name) = path.file_stem().and_then(|s| s.to_str()).filter(|_| is_manifest) {
-                    origins.insert(name.to_owned(), Origin::File(path));
-                }
-            }
-        }
-        Self { origins, read: RefCell::default() }
+        let [models, origins] =
+            [("models", MODELS), ("datasets", DATASETS)].map(|(kind, built_in)| origins(kind, built_in, folders));
+        Self { models, origins, read: RefCell::default() }
     }
 
-    /// Returns all names, sorted.
+    /// Returns the names of all data sets, sorted.
     pub fn names(&self) -> Vec<String> {
         self.origins.keys().cloned().collect()
     }
@@ -100,7 +116,7 @@ impl Catalogue {
     pub fn get(&self, name: &str) -> Option<Found> {
         let origin = self.origins.get(name)?;
         let mut read = self.read.borrow_mut();
-        Some(read.entry(name.to_owned()).or_insert_with(|| origin.read(name).map(Rc::new)).clone())
+        Some(read.entry(name.to_owned()).or_insert_with(|| origin.manifest(name)).clone())
     }
 }
 
@@ -112,34 +128,64 @@ pub struct DataFolder<'d> {
     pub data_dir: &'d Path,
 }
 
-impl KnownDatasets for DataFolder<'_> {
-    fn names(&self) -> Vec<String> {
+impl Known for DataFolder<'_> {
+    fn datasets(&self) -> Vec<String> {
         self.catalogue.names()
     }
 
-    fn find(&self, name: &str) -> Option<Result<Known, PipelineError>> {
+    fn dataset(&self, name: &str) -> Option<Result<KnownDataset, PipelineError>> {
         let found = self.catalogue.get(name)?;
-        Some(found.map(|manifest| Known {
+        Some(found.map(|manifest| KnownDataset {
             source: Source { folder: manifest.root(self.data_dir), ..manifest.text.clone() },
             params: manifest.load.clone(),
             by_hand: manifest.by_hand(),
         }))
     }
+
+    fn model(&self, name: &str) -> Option<FoundText> {
+        self.catalogue.models.get(name).map(|origin| origin.text("models", name))
+    }
+}
+
+/// The files of a kind: those of the project, and those of `folders`.
+fn origins(kind: &str, built_in: &[(&str, &'static str)], folders: &[PathBuf]) -> BTreeMap<String, Origin> {
+    let built_in = built_in.iter().map(|(name, text)| ((*name).to_owned(), Origin::BuiltIn(text)));
+    let mut origins: BTreeMap<String, Origin> = built_in.collect();
+    for folder in folders.iter().rev() {
+        for entry in std::fs::read_dir(folder.join(kind)).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_yaml = path.extension().is_some_and(|e| e == "yaml") && path.is_file();
+            if let Some(name) = path.file_stem().and_then(|s| s.to_str()).filter(|_| is_yaml) {
+                origins.insert(name.to_owned(), Origin::File(path));
+            }
+        }
+    }
+    origins
 }
 
 impl Origin {
-    fn read(&self, name: &str) -> Result<Manifest, PipelineError> {
+    fn manifest(&self, name: &str) -> Found {
+        let source = self.text("datasets", name)?;
+        manifest::read(name, &source.name, &source.text).map(Rc::new)
+    }
+
+    /// Returns the text of a file of a kind.
+    fn text(&self, kind: &str, name: &str) -> FoundText {
         let path = match self {
-            Self::BuiltIn(text) => return manifest::read(name, &format!("<built-in>/datasets/{name}.yaml"), text),
+            Self::BuiltIn(text) => {
+                let name = format!("<built-in>/{kind}/{name}.yaml");
+                return Ok(Source { name, folder: PathBuf::from("."), text: (*text).into() });
+            }
             Self::File(path) => path,
         };
-        let shown = path.display().to_string();
+        let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+        let name = path.display().to_string();
         match bounded::text(path) {
-            Ok(text) => manifest::read(name, &shown, &text),
+            Ok(text) => Ok(Source { name, folder, text: text.into() }),
             Err(error) => {
                 let (mut sources, mut problems) = (Sources::default(), Problems::default());
-                let span = Span { source: sources.add(&shown, Path::new("."), ""), range: 0..0 };
-                problems.add(&span, format!("cannot read `{shown}`: {error}"), None);
+                let span = Span { source: sources.add(&name, Path::new("."), ""), range: 0..0 };
+                problems.add(&span, format!("cannot read `{name}`: {error}"), None);
                 Err(problems.into_error(&sources))
             }
         }

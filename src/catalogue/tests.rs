@@ -21,11 +21,13 @@ fn read(text: &str) -> Result<Manifest, String> {
 }
 
 #[test]
-fn the_table_of_manifests_is_the_folder() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
-    let files = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-    let listed: BTreeSet<String> = BUILT_IN.iter().map(|(name, _)| format!("{name}.yaml")).collect();
-    assert_eq!(listed, files.collect(), "`BUILT_IN` (left) must name every file");
+fn the_tables_are_the_folders() {
+    for (kind, table) in [("datasets", DATASETS), ("models", MODELS)] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER).join(kind);
+        let files = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let listed: BTreeSet<String> = table.iter().map(|(name, _)| format!("{name}.yaml")).collect();
+        assert_eq!(listed, files.collect(), "the table of {kind} (left) must name every file");
+    }
 }
 
 #[test]
@@ -56,13 +58,18 @@ fn every_manifest_of_the_project_is_valid_and_complete() {
 #[test]
 fn a_folder_adds_to_the_project_and_overrides_it() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    std::fs::write(one.path().join("texas.yaml"), SMALL.replace("Small", "First")).unwrap();
-    std::fs::write(two.path().join("texas.yaml"), SMALL).unwrap();
-    std::fs::write(two.path().join("mine.yaml"), SMALL).unwrap();
-    std::fs::write(two.path().join("notes.txt"), "").unwrap();
+    let write = |folder: &tempfile::TempDir, name: &str, text: &str| {
+        let folder = folder.path().join("datasets");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name), text).unwrap();
+    };
+    write(&one, "texas.yaml", &SMALL.replace("Small", "First"));
+    write(&two, "texas.yaml", SMALL);
+    write(&two, "mine.yaml", SMALL);
+    write(&two, "notes.txt", "");
     let folders = [one.path().to_owned(), two.path().to_owned(), PathBuf::from("not-there")];
     let catalogue = Catalogue::new(&folders);
-    assert_eq!(catalogue.names().len(), BUILT_IN.len() + 1);
+    assert_eq!(catalogue.names().len(), DATASETS.len() + 1);
     assert_eq!(catalogue.get("texas").unwrap().unwrap().title, "First");
     assert_eq!(catalogue.get("mine").unwrap().unwrap().title, "Small");
     assert!(catalogue.get("../texas").is_none() && catalogue.get("notes").is_none());

@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::project::{PipelineArgs, every_node, plan_here};
 use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
-use crate::forecast::{Forecast, allowed};
+use crate::forecast::{FaultKind, Forecast, allowed};
 use crate::pipeline::{AbsentData, Pipeline};
 use crate::plan::{self, Node, NodeId, Plan, PlanContext};
 use crate::run::{NodeState, demand};
@@ -122,7 +122,7 @@ impl Findings {
                     name,
                     &fault.what,
                     fault.hint.as_deref(),
-                    if fault.data { exit::DATA } else { exit::FAILED },
+                    if fault.kind == FaultKind::Data { exit::DATA } else { exit::FAILED },
                 );
             }
         }

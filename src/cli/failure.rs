@@ -114,7 +114,7 @@ impl From<NodeFailure> for Failure {
 pub fn code_of(kind: FailureKind) -> u8 {
     match kind {
         FailureKind::Data => exit::DATA,
-        FailureKind::Stage | FailureKind::Panic => exit::FAILED,
+        FailureKind::Stage | FailureKind::Lasting | FailureKind::Panic => exit::FAILED,
         FailureKind::Store => exit::STORE,
     }
 }

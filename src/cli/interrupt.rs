@@ -1,5 +1,6 @@
 //! Ctrl-C and termination signals.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::exit;
@@ -7,13 +8,16 @@ use super::exit;
 /// Set by the first Ctrl-C or termination signal; the second one ends the process at once.
 pub fn interruptible() -> &'static AtomicBool {
     static CANCEL: AtomicBool = AtomicBool::new(false);
-    let installed = ctrlc::set_handler(|| {
-        if CANCEL.swap(true, Ordering::SeqCst) {
-            std::process::exit(i32::from(exit::INTERRUPTED));
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let installed = ctrlc::set_handler(|| {
+            if CANCEL.swap(true, Ordering::SeqCst) {
+                std::process::exit(i32::from(exit::INTERRUPTED));
+            }
+        });
+        if let Err(error) = installed {
+            tracing::warn!("signals are not handled: {error}");
         }
     });
-    if let Err(error) = installed {
-        tracing::warn!("signals are not handled: {error}");
-    }
     &CANCEL
 }

@@ -24,6 +24,7 @@ mod readiness;
 mod run;
 mod runs;
 mod schema;
+mod search;
 mod show;
 mod so_far;
 mod stored;
@@ -67,6 +68,7 @@ enum Command {
     Show(show::Args),
     Cache(cache::Args),
     Data(data::Args),
+    Search(search::Args),
     List(list::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -118,6 +120,7 @@ fn perform(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Show(args) => show::run(&args, registry),
         Command::Cache(args) => cache::run(&args),
         Command::Data(args) => data::run(&args, registry),
+        Command::Search(args) => search::run(&args, registry),
         Command::List(args) => list::run(&args, registry),
         Command::Schema(args) => schema::run(&args, registry),
         Command::Completions(args) => completions::run(&args),
@@ -134,6 +137,7 @@ impl Command {
             Self::Check(args) => args.json,
             Self::Cache(args) => args.json,
             Self::Data(args) => args.json,
+            Self::Search(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Dag(_) | Self::Table(_) | Self::Export(_) | Self::Schema(_) | Self::Completions(_) => false,

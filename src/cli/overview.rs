@@ -8,7 +8,7 @@ use super::{exit, print, print_json};
 use crate::forecast::{Expected, Forecast, Range};
 use crate::history::{Difference, Recall};
 use crate::pipeline::DeviceRequest;
-use crate::plan::{Absence, NodeId, Plan};
+use crate::plan::{Absence, NodeId, Plan, SearchState};
 use crate::report::{bytes_text, duration_text};
 use crate::run::{NodeState, Price, demand, simulate};
 use crate::store::Store;
@@ -40,6 +40,17 @@ pub fn show(
 pub fn absent_json(plan: &Plan) -> Value {
     let one = |a: &Absence| json!({"dataset": a.dataset, "why": a.what(), "remedy": a.remedy()});
     plan.absent.iter().map(one).collect()
+}
+
+/// How far searches are, for `--json`.
+fn searches_json(plan: &Plan) -> Value {
+    let one = |search: &SearchState| {
+        let ended = search.trials.iter().filter(|trial| trial.score.is_some() || trial.failed.is_some()).count();
+        json!({
+            "point": search.label, "trials": search.of, "known": search.trials.len(), "run": ended, "ended": search.ended,
+        })
+    };
+    plan.searches.iter().map(one).collect()
 }
 
 struct Row {
@@ -136,7 +147,7 @@ impl Shown<'_> {
             "unshared-nodes": plan.unshared, "expected-seconds": self.price.work.expected,
             "wall-seconds": range_json(self.price.wall), "guess": self.price.guess, "cores": self.machine.cores(),
             "memory": {"largest": largest, "allowed-bytes": allowed},
-            "absent-data": absent_json(plan), "nodes": nodes,
+            "absent-data": absent_json(plan), "searches": searches_json(plan), "nodes": nodes,
         })
     }
 
@@ -187,6 +198,13 @@ impl Shown<'_> {
         }
         for absence in &plan.absent {
             out.push_str(&format!("\nleft out: {}", absence.what()));
+        }
+        let open = plan.searches.iter().filter(|search| !search.ended);
+        let (count, known, of) = open.fold((0, 0, 0), |(n, known, of), s| (n + 1, known + s.trials.len(), of + s.of));
+        if count > 0 {
+            out.push_str(&format!(
+                "\nsearch: {known} of {of} trials of {count} searches are known; the others depend on their results, and the price leaves them out"
+            ));
         }
         if plan.unshared > plan.nodes.len() {
             out.push_str(&format!("\nsharing: {} nodes instead of {}", plan.nodes.len(), plan.unshared));

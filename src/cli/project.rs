@@ -11,6 +11,7 @@ use crate::catalogue::{self, Catalogue, DataFolder};
 use crate::pipeline::{DeviceRequest, Overrides, Pipeline, PipelineError, SET_EXPECTED, SetOption};
 use crate::plan::{self, FileDigests, NodeId, Plan, PlanContext};
 use crate::store::Store;
+use crate::study;
 
 use super::device;
 use super::failure::Failure;
@@ -24,11 +25,11 @@ pub struct DataArgs {
 }
 
 impl DataArgs {
-    /// The data sets that are known without a pipeline, and those of the project: in `datasets` or `pipelines/datasets`
-    /// beside the pipeline file, and in `pipelines/datasets` of the current folder.
+    /// The data sets and settings that are known without a pipeline, and those of the project: in `datasets` and `models` beside the
+    /// pipeline file, or in `pipelines` there, and in `pipelines` of the current folder.
     pub fn catalogue(&self, pipeline: Option<&Path>) -> Catalogue {
         let beside = pipeline.and_then(Path::parent);
-        let beside = beside.into_iter().flat_map(|f| [f.join("datasets"), f.join(catalogue::FOLDER)]);
+        let beside = beside.into_iter().flat_map(|f| [f.to_owned(), f.join(catalogue::FOLDER)]);
         Catalogue::new(&beside.chain([PathBuf::from(catalogue::FOLDER)]).collect::<Vec<_>>())
     }
 }
@@ -84,9 +85,13 @@ impl PipelineArgs {
         registry: &Registry,
         asked: &dyn Fn(&Plan) -> Vec<NodeId>,
     ) -> Result<Plan, Failure> {
-        let pipeline =
+        let mut pipeline =
             tracing::info_span!("read", file = %self.file.display()).in_scope(|| self.pipeline(catalogue, registry))?;
-        Ok(plan_here(&pipeline, registry, self.device_request(&pipeline.device), asked)?)
+        let plan = |pipeline: &Pipeline| plan_here(pipeline, registry, self.device_request(&pipeline.device), asked);
+        if pipeline.search.is_none() {
+            return Ok(plan(&pipeline)?);
+        }
+        Ok(study::unroll(&mut pipeline, registry, &self.store.look()?, &plan)?)
     }
 
     /// The requested device: the command line overrides the file.

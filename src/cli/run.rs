@@ -16,6 +16,7 @@ use super::publishing::{self, Place};
 use super::stored::Stored;
 use super::targets::{self, TargetArgs};
 use super::{device, exit, note, overview, print, print_json, readiness, so_far};
+use crate::catalogue::Catalogue;
 use crate::plan::{NodeId, Output, Plan};
 use crate::report::{Failures, JsonLines, Live, Page, Style, Tee, Terminal};
 use crate::run::{EventSink, FailedNode, FailureKind, NodeState, RunError, RunOptions, RunReport, demand, execute};
@@ -69,7 +70,10 @@ pub struct Args {
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let pipeline = &args.of.pipeline;
     let catalogue = pipeline.catalogue();
-    let plan = args.of.plan(&catalogue, registry, &args.force)?;
+    let plan = match searched(args, registry, &catalogue)? {
+        Searched::Done(plan) => *plan,
+        Searched::Stopped(code) => return Ok(code),
+    };
     let (wanted, force) = (args.of.wanted(&plan)?, targets::find(&plan, &args.force)?);
     let looked = pipeline.store.look()?;
     if args.dry_run {
@@ -147,6 +151,71 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         print_json(&object)?;
     }
     Ok(code)
+}
+
+/// What came of searches.
+enum Searched {
+    /// All have ended, and this is the plan with what they chose.
+    Done(Box<Plan>),
+    /// The run stops here with an exit code.
+    Stopped(u8),
+}
+
+/// Runs the trials of searches, round by round, until all have ended. A trial that fails costs itself alone.
+fn searched(args: &Args, registry: &Registry, catalogue: &Catalogue) -> Result<Searched, Failure> {
+    loop {
+        let plan = args.of.plan(catalogue, registry, &args.force)?;
+        let trials = plan.open_trials();
+        if trials.is_empty() || args.dry_run {
+            return Ok(Searched::Done(Box::new(plan)));
+        }
+        if !args.quiet {
+            let open = plan.searches.iter().filter(|search| !search.ended).count();
+            note(&format!("Search: {} trials of {open} searches", trials.len()));
+        }
+        let report = round(args, registry, catalogue, (&plan, trials))?;
+        let ended = |failed: &FailedNode| failed.failure.kind == FailureKind::Lasting;
+        if report.interrupted || !report.failures.iter().all(ended) {
+            let of_failures = report.failures.iter().map(|f| code_of(f.failure.kind)).max().unwrap_or(exit::DONE);
+            return Ok(Searched::Stopped(if report.interrupted { exit::INTERRUPTED } else { of_failures }));
+        }
+    }
+}
+
+/// Runs trials, and records those that failed and always will.
+fn round(
+    args: &Args,
+    registry: &Registry,
+    catalogue: &Catalogue,
+    (plan, targets): (&Plan, Vec<NodeId>),
+) -> Result<RunReport, Failure> {
+    let pipeline = &args.of.pipeline;
+    let looked = pipeline.store.look()?;
+    let gpus = device::gpus(pipeline.device_request(&plan.device), cuda())?;
+    let states = demand(plan, &looked, &targets, &[]);
+    readiness::verify_data(plan, &states, catalogue, &pipeline.data)?;
+    let cancel = interruptible();
+    let (store, log) = open(args, looked, &plan.pipeline, true)?;
+    let place = Place::of(plan, pipeline);
+    let needs = publishing::needs(plan, &targets);
+    let begun = UnfinishedRun::new(&plan.pipeline, place.folder.as_deref(), place.file.clone(), args.of.words(), needs);
+    store.begin_run(&begun, &publishing::needs(plan, &every_node(plan)))?;
+    let options = RunOptions {
+        targets,
+        cores: args.machine.cores(),
+        gpus,
+        memory: args.machine.memory(),
+        fail_fast: args.fail_fast,
+        force: Vec::new(),
+        cancel,
+    };
+    let log = log.map_or_else(|| Box::new(std::io::sink()) as Log, |(_, log)| Box::new(log));
+    let _in_use = store.hold()?;
+    let report = watched(args, (plan, registry), &options, &JsonLines::new(log), &store)?;
+    for failed in report.failures.iter().filter(|failed| failed.failure.kind == FailureKind::Lasting) {
+        store.remember_failure(&failed.key, &failed.failure.errors.join(": "))?;
+    }
+    Ok(report)
 }
 
 /// Computes what is missing, and shows it on stderr: while it happens on a terminal, in lines elsewhere.

@@ -31,8 +31,19 @@ pub struct Fault {
     pub what: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// Whether data outside the store is to blame.
-    pub data: bool,
+    /// What is to blame.
+    pub kind: FaultKind,
+}
+
+/// What is to blame for a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Data outside the store.
+    Data,
+    /// Parameters and inputs, on any machine.
+    Stage,
+    /// This machine.
+    Machine,
 }
 
 /// Memory that a node takes at most, in bytes.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use ppgnn_stages::contract::profile::backend_of;
 use ppgnn_stages::contract::{Estimate, Known, KnownInput, Sizes, StageError, Sureness};
 
-use super::expected::{Expected, Fault, Need};
+use super::expected::{Expected, Fault, FaultKind, Need};
 use super::fit::fit;
 use super::memory::{Allowed, BASE};
 use super::past::{PastRuns, said, with_threads};
@@ -198,14 +198,14 @@ impl<'p> Forecast<'p> {
         let what = format!("it needs about {} of memory, and {} are allowed", gigabytes(bytes), gigabytes(most));
         let remedy = need.remedy.iter().cloned().chain(["use a machine with more memory".to_owned()]);
         let hint = format!("{}; `--memory SIZE` allows another size", remedy.collect::<Vec<_>>().join(", or "));
-        Some(Fault { what, hint: Some(hint), data: false })
+        Some(Fault { what, hint: Some(hint), kind: FaultKind::Machine })
     }
 }
 
 impl Fault {
     fn of(error: &StageError) -> Self {
-        let data = matches!(error, StageError::Data { .. });
-        Self { what: error.to_string(), hint: error.hint().map(str::to_owned), data }
+        let kind = if matches!(error, StageError::Data { .. }) { FaultKind::Data } else { FaultKind::Stage };
+        Self { what: error.to_string(), hint: error.hint().map(str::to_owned), kind }
     }
 }
 

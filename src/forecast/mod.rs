@@ -13,7 +13,7 @@ mod memory;
 mod past;
 
 pub use done::cost;
-pub use expected::{Expected, Fault, Need, Range};
+pub use expected::{Expected, Fault, FaultKind, Need, Range};
 pub use look::Forecast;
 pub use machine::machine;
 pub use memory::{Allowed, BASE, allowed};

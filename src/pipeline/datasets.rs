@@ -8,47 +8,15 @@ use std::collections::HashMap;
 
 use ppgnn_stages::contract::params::nearest_help;
 
-use super::problem::{PipelineError, Problems};
-use super::source::{Source, Sources, Span};
+use super::known::Known;
+use super::problem::Problems;
+use super::source::{Sources, Span};
 use super::yaml::{Data, Key, Node};
 
 /// The stage that data sets are parameters of.
 pub const DATASET_STAGE: &str = "load";
 /// The parameter that names a data set.
 pub const DATASET_PARAM: &str = "dataset";
-
-/// A known data set, described outside of the pipeline.
-pub struct Known {
-    /// The text that describes it; relative paths in it start from the folder with its data.
-    pub source: Source,
-    /// Parameters of `load`, `expect` among them.
-    pub params: Vec<(Key, Node)>,
-    /// The publisher's page, if its files cannot be fetched.
-    pub by_hand: Option<String>,
-}
-
-/// The known data sets, described outside of the pipeline.
-pub trait KnownDatasets {
-    /// Returns all names.
-    fn names(&self) -> Vec<String>;
-    /// Returns one; `None` if it is not known.
-    ///
-    /// # Errors
-    /// What is wrong with its description.
-    fn find(&self, name: &str) -> Option<Result<Known, PipelineError>>;
-}
-
-/// No data set is known.
-pub struct Nothing;
-
-impl KnownDatasets for Nothing {
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn find(&self, _: &str) -> Option<Result<Known, PipelineError>> {
-        None
-    }
-}
 
 /// Every data set that a pipeline uses.
 #[derive(Default)]
@@ -74,12 +42,12 @@ impl Datasets {
 pub fn resolve<'n>(
     own: &[(Key, Node)],
     named: impl Iterator<Item = &'n str>,
-    known: &dyn KnownDatasets,
+    known: &dyn Known,
     sources: &mut Sources,
     problems: &mut Problems,
 ) -> Datasets {
     let mut resolver = Resolver { own, known, read: HashMap::new(), by_hand: HashMap::new(), sources, problems };
-    let mut datasets = Datasets { names: known.names(), ..Datasets::default() };
+    let mut datasets = Datasets { names: known.datasets(), ..Datasets::default() };
     for (key, node) in own {
         let (entries, from) = resolver.entries(key, node, 0);
         datasets.known.extend(from.map(|from| (key.name.clone(), from)));
@@ -102,7 +70,7 @@ type Entries = Vec<(Key, Node)>;
 
 struct Resolver<'r> {
     own: &'r [(Key, Node)],
-    known: &'r dyn KnownDatasets,
+    known: &'r dyn Known,
     /// Known data sets that were read already.
     read: HashMap<String, Option<(Key, Entries)>>,
     by_hand: HashMap<String, String>,
@@ -141,8 +109,13 @@ impl Resolver<'_> {
         if let Some((_, entries)) = self.of_known(&name) {
             return (entries, Some(name));
         }
-        let names: Vec<String> =
-            self.own.iter().map(|(k, _)| k.name.clone()).filter(|n| *n != key.name).chain(self.known.names()).collect();
+        let names: Vec<String> = self
+            .own
+            .iter()
+            .map(|(k, _)| k.name.clone())
+            .filter(|n| *n != key.name)
+            .chain(self.known.datasets())
+            .collect();
         let help = nearest_help(&name, names.iter().map(String::as_str));
         self.problems.add(&base.span, format!("unknown data set `{name}`"), Some(help));
         (Vec::new(), None)
@@ -153,7 +126,7 @@ impl Resolver<'_> {
         if let Some(read) = self.read.get(name) {
             return read.clone();
         }
-        let read = self.known.find(name).map(|found| match found {
+        let read = self.known.dataset(name).map(|found| match found {
             Ok(known) => {
                 self.by_hand.extend(known.by_hand.map(|page| (name.to_owned(), page)));
                 let source = self.sources.push(known.source);

@@ -12,6 +12,7 @@ use super::device::DeviceRequest;
 use super::document::Setting;
 use super::problem::Problems;
 use super::reader::{Reader, one_or_many};
+use super::search::SearchEntry;
 use super::yaml::{Data, Key, Node};
 
 /// The stage that makes tables.
@@ -36,12 +37,16 @@ pub struct PipelineFile {
     pub absent: AbsentData,
     /// What stages that compute on a device should use.
     pub device: DeviceRequest,
+    /// The set of settings that models start from.
+    pub settings: Option<Key>,
     /// Data sets by name: parameters of `load`.
     pub datasets: Vec<(Key, Node)>,
     /// Stages by name.
     pub stages: Vec<StageEntry>,
     /// The sweep.
     pub sweep: SweepEntry,
+    /// The search.
+    pub search: Option<SearchEntry>,
     /// Tables by name.
     pub tables: Vec<TableEntry>,
 }
@@ -136,9 +141,11 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
         "extends",
         "absent-data",
         "device",
+        "settings",
         "datasets",
         "stages",
         "sweep",
+        "search",
         "tables",
         "profiles",
     ];
@@ -165,6 +172,7 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
     if let Some(device) = root.get("device") {
         file.device = reader.device(device);
     }
+    file.settings = root.get("settings").and_then(|node| reader.text(node));
     file.datasets = reader.map(root.get("datasets")).to_vec();
     for (_, node) in &file.datasets {
         reader.map(Some(node));
@@ -174,6 +182,7 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
     if let Some(sweep) = root.get("sweep") {
         file.sweep = reader.sweep(sweep);
     }
+    file.search = root.get("search").and_then(|node| reader.search(node));
     file.tables = reader.map(root.get("tables")).iter().map(|(k, n)| reader.table(k, n, &table_params)).collect();
     file
 }
@@ -273,7 +282,7 @@ impl Reader<'_> {
         axis
     }
 
-    fn settings(&mut self, node: Option<&Node>) -> Vec<Setting> {
+    pub(super) fn settings(&mut self, node: Option<&Node>) -> Vec<Setting> {
         let mut settings = Vec::new();
         for (key, value) in self.map(node) {
             match split_path(key) {

@@ -31,7 +31,7 @@ pub fn json_schema(registry: &Registry) -> Value {
         "description": "`stage.parameter: [values]`, or a name with labelled settings",
         "additionalProperties": {"oneOf": [{"type": "array"}, {"type": "object", "additionalProperties": settings}]},
     });
-    let matches = json!({"type": "object", "description": "Axis, and the value or values of it that match"});
+    let matches = json!({"type": ["object", "null"], "description": "Axis, and the value or values of it that match"});
     let mut table = json!({
         "rows": words, "columns": words, "pool": words,
         "from": {"type": "string", "description": "Stage whose metrics are shown"},
@@ -59,6 +59,10 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "pattern": DeviceRequest::PATTERN,
                 "description": "What `train` computes on: cpu (the default), cuda:N, several such as cuda:0,cuda:1, cuda for all GPUs, or auto",
             },
+            "settings": {
+                "type": "string",
+                "description": "The set of settings that models start from, such as `published`: those of their files in `pipelines/models`",
+            },
             "extends": {"type": "string", "description": "Path of one other file that this one extends"},
             "datasets": {
                 "type": "object",
@@ -70,6 +74,27 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "description": "Stages by name, wired by named inputs",
                 "properties": by_name,
                 "additionalProperties": {"type": "object", "allOf": named_otherwise},
+            },
+            "search": {
+                "type": "object",
+                "description": "Settings that do best on validation nodes, out of so many that are tried, for every point of the sweep",
+                "additionalProperties": false,
+                "properties": {
+                    "space": {"type": "string", "description": "Name of a space in the files of the models, such as `paper`"},
+                    "params": {
+                        "type": "object",
+                        "description": "Parameters, named `stage.parameter`: a list of values, {from, to, log}, or {values, when}; null leaves one out",
+                        "propertyNames": {"pattern": "^[^.]+\\..+$"},
+                    },
+                    "sampler": {"enum": ["grid", "random", "quasi", "tpe"], "description": "How settings are chosen (default: tpe)"},
+                    "trials": {"type": "integer", "minimum": 1, "description": "Trials of every search (default: 20)"},
+                    "round": {"type": "integer", "minimum": 1, "description": "Trials that are sampled at a time (default: 10)"},
+                    "seed": {"type": "integer", "minimum": 0},
+                    "objective": {"type": "string", "pattern": "^val-", "description": "The validation metric whose mean over splits decides"},
+                    "over": words,
+                    "from": {"type": "string", "description": "Stage whose metrics decide"},
+                    "test": {"enum": ["chosen", "all"], "description": "What is evaluated on test nodes"},
+                },
             },
             "sweep": {
                 "type": "object",
@@ -100,7 +125,7 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "type": "object",
                 "description": "Tables by name",
                 "additionalProperties": {
-                    "type": "object",
+                    "type": ["object", "null"],
                     "additionalProperties": false,
                     "properties": table,
                 },

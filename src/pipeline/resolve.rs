@@ -11,11 +11,14 @@ use ppgnn_stages::contract::params::{list, nearest_help};
 use ppgnn_stages::contract::{Arity, Registry, Slot, StageDef};
 
 use super::axes::Sweep;
-use super::datasets::{self, DATASET_PARAM, Datasets, KnownDatasets};
+use super::datasets::{self, DATASET_PARAM, Datasets};
 use super::device::DeviceRequest;
 use super::document::{self, Document, Forced, Overrides, Setting};
 use super::file::{self, AbsentData, StageEntry, TableEntry};
+use super::known::Known;
 use super::problem::{PipelineError, Problems};
+use super::search::{self, Search};
+use super::settings::{Lookup, Preset};
 use super::source::Sources;
 use super::yaml::{Key, Node};
 
@@ -59,6 +62,10 @@ pub struct Pipeline {
     pub stages: Vec<StageUse>,
     /// The sweep.
     pub sweep: Sweep,
+    /// Settings of models that are known without the pipeline, for every point.
+    pub presets: Vec<Preset>,
+    /// The searches, if there are any.
+    pub search: Option<Search>,
     /// Settings from the command line, and the points that each is for.
     pub forced: Vec<(Setting, Vec<Only>)>,
     /// Tables.
@@ -76,7 +83,7 @@ impl Pipeline {
         path: &Path,
         overrides: &Overrides,
         registry: &Registry,
-        known: &dyn KnownDatasets,
+        known: &dyn Known,
     ) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let document = document::load(path, overrides, &mut sources)?;
@@ -87,12 +94,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Every problem of the first phase that has any.
-    pub fn of_text(
-        place: &str,
-        text: &str,
-        registry: &Registry,
-        known: &dyn KnownDatasets,
-    ) -> Result<Self, PipelineError> {
+    pub fn of_text(place: &str, text: &str, registry: &Registry, known: &dyn Known) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
         let document = document::of_text(place, text, &mut sources)?;
         Self::of(document, sources, registry, known)
@@ -103,14 +105,14 @@ impl Pipeline {
         document: Document,
         mut sources: Sources,
         registry: &Registry,
-        known: &dyn KnownDatasets,
+        known: &dyn Known,
     ) -> Result<Self, PipelineError> {
         let mut problems = Problems::default();
         let file = file::read(&document.root, registry, &mut problems);
         problems.finish(&sources)?;
         let (mut problems, forced) = (Problems::default(), document.forced);
         let stages = wire(&file.stages, registry, &mut problems);
-        let sweep = Sweep::expand(file.sweep, &forced, &mut problems);
+        let mut sweep = Sweep::expand(file.sweep, &forced, &mut problems);
         let of_axes = sweep.axes.iter().flat_map(|a| &a.values).flat_map(|v| &v.settings);
         let settings: Vec<&Setting> = of_axes
             .chain(sweep.when.iter().flat_map(|w| &w.settings))
@@ -125,6 +127,11 @@ impl Pipeline {
         let written = file.stages.iter().flat_map(|s| &s.params).filter(|(k, _)| k.name == DATASET_PARAM);
         let named: Vec<_> = set.chain(written.map(|(_, n)| n.value())).collect();
         let named = named.iter().filter_map(serde_json::Value::as_str);
+        let look = Lookup { stages: &stages, sweep: &sweep, forced: &forced };
+        let presets = file.settings.map(|name| look.presets(&name, known, &mut sources, &mut problems));
+        let search = file.search.filter(|_| problems.is_empty()).and_then(|entry| {
+            search::Resolver::new(&stages, &forced, known, &mut sources, &mut problems).search(entry, &mut sweep)
+        });
         let forced =
             forced.iter().map(|f| (f.setting.clone(), conditions(f, &sweep, &stages, registry, &mut problems)));
         let forced = forced.collect();
@@ -139,6 +146,8 @@ impl Pipeline {
             device: file.device,
             stages,
             sweep,
+            presets: presets.unwrap_or_default(),
+            search,
             forced,
             tables: file.tables,
             sources,

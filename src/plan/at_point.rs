@@ -4,7 +4,7 @@ use ppgnn_stages::contract::params::nearest_help;
 use serde_json::{Map, Value};
 
 use super::build::Builder;
-use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, Node, Setting, Span, StageUse, holds};
+use crate::pipeline::{At, DATASET_PARAM, DATASET_STAGE, Node, Setting, Span, StageUse, holds};
 
 impl<'b> Builder<'b> {
     /// Returns the parameters of a stage at a point, as written.
@@ -53,12 +53,18 @@ impl<'b> Builder<'b> {
         all.into_iter()
     }
 
-    /// Settings that the sweep makes on a stage at a point, the strongest last.
+    /// Settings that known settings, the sweep and the search make on a stage at a point, the strongest last.
     pub(super) fn of_file(&self, used: &'b StageUse, point: &[usize]) -> Vec<&'b Setting> {
         let sweep = &self.pipeline.sweep;
+        let of_presets = self.pipeline.presets.iter().filter(|p| holds(&p.matches, point)).flat_map(|p| &p.settings);
         let of_axes = sweep.axes.iter().zip(point).flat_map(|(axis, value)| &axis.values[*value].settings);
         let of_when = sweep.when.iter().filter(|w| holds(&w.matches, point)).flat_map(|w| &w.settings);
-        of_axes.chain(of_when).filter(|s| s.stage == used.name.name).collect()
+        let of_trial = match self.pipeline.search.as_ref().and_then(|search| search.at(point)) {
+            Some(At::Trial { settings, .. } | At::Chosen(settings)) => settings,
+            Some(At::Open(_)) | None => &[],
+        };
+        let all = of_presets.chain(of_axes).chain(of_when).chain(of_trial);
+        all.filter(|s| s.stage == used.name.name).collect()
     }
 
     /// The name of the data set that `load` reads at a point.

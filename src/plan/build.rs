@@ -4,7 +4,7 @@
 //! visit the stages above it again; nodes whose keys turn out equal become one, and [`sharing`] has the last word on keys. Work is
 //! linear in the number of nodes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -17,12 +17,13 @@ use serde_json::{Map, Value, json};
 use super::at_point::span_inside;
 use super::files::Contents;
 use super::forced::{self, Unset};
-use super::graph::{Absence, Edge, Node, NodeId, Output, Plan, key_inputs};
+use super::graph::{Absence, Edge, Node, NodeId, Output, Plan, TrialNodes, key_inputs};
 use super::key::{ArtifactKey, KeyCrate, KeyInputs, KeyVariant};
 use super::name::NodeName;
 use super::{sharing, tables};
 use crate::pipeline::{
-    AbsentData, DATASET_PARAM, DATASET_STAGE, Only, Pipeline, PipelineError, Problems, Setting, Span, StageUse,
+    AbsentData, At, DATASET_PARAM, DATASET_STAGE, Only, Pipeline, PipelineError, Problems, Search, Setting, Span,
+    StageUse,
 };
 
 /// Name of the record of what was published, stored next to it.
@@ -61,13 +62,21 @@ pub fn build_for(
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
     for point in &pipeline.sweep.points {
         let mut planned: Vec<Planned> = Vec::with_capacity(pipeline.stages.len());
+        let at = pipeline.search.as_ref().and_then(|search| search.at(point));
+        let wanted = wanted(pipeline, at);
         for stage in 0..pipeline.stages.len() {
-            let node = builder.node(stage, point, &planned);
+            let node = match at {
+                _ if !wanted[stage] => Err(NoNode::NotWanted),
+                Some(At::Open(search)) if builder.is_searched(stage) => Err(open(&planned, search)),
+                _ => builder.node(stage, point, &planned),
+            };
             planned.push(node);
         }
         of_points.push(planned);
     }
+    let trials = trials(pipeline, &of_points);
     builder.check_unused_datasets();
+    builder.check_spaces();
     let nothing_left = builder.nodes.is_empty();
     let unshared = pipeline.sweep.points.len() * pipeline.stages.len() + pipeline.tables.len();
     for table in &pipeline.tables {
@@ -88,6 +97,8 @@ pub fn build_for(
         outputs,
         absent: absent.into_iter().map(|(absence, _)| absence).collect(),
         known_data,
+        trials,
+        searches: Vec::new(),
         unshared,
     };
     let moved = sharing::share(&mut plan);
@@ -105,6 +116,10 @@ pub(super) enum NoNode {
     Reported,
     /// Data is missing: an index into [`Builder::absent`].
     DataAbsent(usize),
+    /// A search has not chosen its settings yet.
+    Open(usize),
+    /// The stage is not wanted at the point.
+    NotWanted,
 }
 
 pub(super) struct Builder<'b> {
@@ -223,6 +238,41 @@ impl<'b> Builder<'b> {
             self.known_data.push((node, known));
         }
         Ok(node)
+    }
+
+    /// Checks the values that searches may try before any is tried: each alone, beside what the pipeline sets.
+    fn check_spaces(&mut self) {
+        let pipeline = self.pipeline;
+        let Some(search) = pipeline.search.as_ref().filter(|search| search.groups.iter().all(|g| g.scores.is_empty()))
+        else {
+            return;
+        };
+        let mut checked = HashSet::new();
+        for point in pipeline.sweep.points.iter().filter(|point| Search::is_choice(point)) {
+            let Some(group) = search.group(point).filter(|at| checked.insert(*at)).map(|at| &search.groups[at]) else {
+                continue;
+            };
+            for param in group.space.params() {
+                let Some((stage, name)) = param.path.split_once('.') else { continue };
+                let Some(at) = pipeline.stages.iter().position(|used| used.name.name == stage) else { continue };
+                let Some(written) = self.written(at, point) else { continue };
+                let place = group.places.get(&param.path).cloned().unwrap_or_default();
+                let fault = param.domain.probes().into_iter().find_map(|value| {
+                    let mut written = written.clone();
+                    written.insert(name.to_owned(), value);
+                    let found = pipeline.stages[at].def.check(self.around.registry, &written).err()?;
+                    found.into_iter().find(|problem| problem.param.split('.').next() == Some(name))
+                });
+                if let Some(problem) = fault {
+                    self.problems.add(&place, format!("stage `{stage}`: {}", problem.message), problem.help);
+                }
+            }
+        }
+    }
+
+    /// Whether a search decides on a stage or on something above it.
+    fn is_searched(&self, stage: usize) -> bool {
+        self.axes[stage].last() == Some(&(self.pipeline.sweep.axes.len() - 1))
     }
 
     /// Notes that files of a node are published under a name.
@@ -382,6 +432,37 @@ impl<'b> Builder<'b> {
     }
 }
 
+/// Why there is no node where a search has not ended: its data may be missing.
+fn open(upstream: &[Planned], search: usize) -> NoNode {
+    let without_data = |planned: &Planned| planned.err().filter(|why| matches!(why, NoNode::DataAbsent(_)));
+    upstream.iter().find_map(without_data).unwrap_or(NoNode::Open(search))
+}
+
+/// Which stages are wanted at a point: those that a trial is for, and what they need; elsewhere all.
+fn wanted(pipeline: &Pipeline, at: Option<At>) -> Vec<bool> {
+    let Some(At::Trial { up_to, .. }) = at else { return vec![true; pipeline.stages.len()] };
+    let mut wanted = vec![false; pipeline.stages.len()];
+    wanted[up_to] = true;
+    for stage in (0..=up_to).rev() {
+        if wanted[stage] {
+            pipeline.stages[stage].inputs.iter().flat_map(|(_, from)| from).for_each(|from| wanted[*from] = true);
+        }
+    }
+    wanted
+}
+
+/// The nodes whose metrics say how good a trial is. A trial without one is planned in vain: its data is missing.
+fn trials(pipeline: &Pipeline, of_points: &[Vec<Planned>]) -> Vec<TrialNodes> {
+    let Some(search) = &pipeline.search else { return Vec::new() };
+    let mut all: BTreeMap<(usize, usize), Vec<Option<NodeId>>> = BTreeMap::new();
+    for (point, planned) in pipeline.sweep.points.iter().zip(of_points) {
+        if let Some((group, trial)) = search.trial(point) {
+            all.entry((group, trial)).or_default().push(planned[search.scored].ok());
+        }
+    }
+    all.into_iter().map(|((search, trial), nodes)| TrialNodes { search, trial, nodes }).collect()
+}
+
 /// For every stage the axes whose values can change it or something above it.
 fn reaching_axes(pipeline: &Pipeline) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::new();
@@ -392,6 +473,14 @@ fn reaching_axes(pipeline: &Pipeline) -> Vec<Vec<usize>> {
             .collect();
         for when in pipeline.sweep.when.iter().filter(|w| sets(&w.settings)) {
             axes.extend(when.matches.iter().map(|(axis, _)| *axis));
+        }
+        if let Some(search) = &pipeline.search
+            && search.settings().any(|setting| setting.stage == used.name.name)
+        {
+            axes.extend(search.over.iter().copied().chain([pipeline.sweep.axes.len() - 1]));
+        }
+        for preset in pipeline.presets.iter().filter(|p| sets(&p.settings)) {
+            axes.extend(preset.matches.iter().map(|(axis, _)| *axis));
         }
         for (_, only) in pipeline.forced.iter().filter(|(setting, _)| sets(std::slice::from_ref(setting))) {
             axes.extend(only.iter().filter_map(|o| if let Only::Axis(axis, _) = o { Some(*axis) } else { None }));

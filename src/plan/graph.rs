@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ppgnn_stages::contract::params::Checked;
 use ppgnn_stages::contract::{Arity, Lost, Registry, StageDef};
+use serde_json::Value;
 
 use crate::pipeline::DeviceRequest;
 
@@ -140,6 +141,74 @@ impl Absence {
     }
 }
 
+/// A trial of a search, and the nodes whose metrics say how good it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialNodes {
+    /// Position of the search.
+    pub search: usize,
+    /// Number of the trial, from 0.
+    pub trial: usize,
+    /// The nodes; none where data is missing.
+    pub nodes: Vec<Option<NodeId>>,
+}
+
+/// How far a search is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchState {
+    /// The point of the sweep that it is for.
+    pub label: String,
+    /// The metric whose mean decides.
+    pub objective: String,
+    /// How settings are chosen.
+    pub sampler: &'static str,
+    /// Whether a larger score is better.
+    pub larger_is_better: bool,
+    /// How many trials it may have.
+    pub of: usize,
+    /// The trials whose settings are known.
+    pub trials: Vec<TrialState>,
+    /// The one that was chosen.
+    pub chosen: Option<usize>,
+    /// Whether no more trials will come.
+    pub ended: bool,
+}
+
+impl SearchState {
+    /// Returns whether a trial has a better score than another one.
+    pub fn is_better(&self, trial: usize, than: usize) -> bool {
+        let score = |at: usize| self.trials[at].score.map(|score| if self.larger_is_better { score } else { -score });
+        score(trial) > score(than)
+    }
+
+    /// Returns the best trial so far; the first of equal ones.
+    pub fn best(&self) -> Option<(usize, &TrialState)> {
+        let scored = (0..self.trials.len()).filter(|at| self.trials[*at].score.is_some());
+        let best = scored.reduce(|best, next| if self.is_better(next, best) { next } else { best });
+        best.map(|at| (at, &self.trials[at]))
+    }
+
+    /// Returns how many trials, the best one aside, are within one standard error of the best.
+    pub fn near_best(&self) -> usize {
+        let Some((at, best)) = self.best() else { return 0 };
+        let is_near = |score: f64| best.score.is_some_and(|of_best| (of_best - score).abs() <= best.error);
+        let others = self.trials.iter().enumerate().filter(|(other, _)| *other != at);
+        others.filter(|(_, trial)| trial.score.is_some_and(is_near)).count()
+    }
+}
+
+/// A trial of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialState {
+    /// Its settings.
+    pub settings: BTreeMap<String, Value>,
+    /// The mean of the objective over splits.
+    pub score: Option<f64>,
+    /// Its standard error.
+    pub error: f64,
+    /// Why it failed.
+    pub failed: Option<String>,
+}
+
 /// Every node of a pipeline, inputs first.
 #[derive(Clone)]
 pub struct Plan {
@@ -157,6 +226,10 @@ pub struct Plan {
     pub absent: Vec<Absence>,
     /// For nodes that read a known data set, its name.
     pub known_data: Vec<(NodeId, String)>,
+    /// The trials of searches.
+    pub trials: Vec<TrialNodes>,
+    /// How far the searches are.
+    pub searches: Vec<SearchState>,
     /// Nodes there would be if points of the sweep shared nothing.
     pub unshared: usize,
 }
@@ -182,6 +255,16 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// Returns the nodes of trials that have not ended, of searches that could go on.
+    pub fn open_trials(&self) -> Vec<NodeId> {
+        let open = self.trials.iter().filter(|trial| {
+            let state = &self.searches[trial.search].trials[trial.trial];
+            state.score.is_none() && state.failed.is_none()
+        });
+        let whole = open.filter_map(|trial| trial.nodes.iter().copied().collect::<Option<Vec<NodeId>>>());
+        whole.flatten().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Iterates over the nodes with their ids, inputs first.

@@ -34,6 +34,7 @@ pub(super) fn share(plan: &mut Plan) -> Vec<NodeId> {
     }
     plan.outputs.iter_mut().for_each(|output| output.node = moved[output.node.0]);
     plan.known_data.iter_mut().for_each(|(node, _)| *node = moved[node.0]);
+    plan.trials.iter_mut().flat_map(|trial| trial.nodes.iter_mut().flatten()).for_each(|node| *node = moved[node.0]);
     moved
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::build::{Builder, NoNode, Planned};
 use super::graph::{Edge, NodeId};
 use super::name::NodeName;
-use crate::pipeline::{Axis, Key, Span, TABLE_STAGE, TableEntry, holds};
+use crate::pipeline::{Axis, Key, Search, Span, TABLE_STAGE, TableEntry, holds};
 
 /// The parameter that says which random numbers are drawn, in every stage that draws some.
 const SEED: &str = "seed";
@@ -23,8 +23,17 @@ type Place = (Vec<usize>, Vec<usize>);
 /// For each cell its candidates, and for each candidate the nodes that are pooled.
 type Cells = BTreeMap<Place, BTreeMap<Vec<usize>, Vec<NodeId>>>;
 
-/// For each cell the runs without data: the candidate, and an index into what is absent.
-type Lacking = BTreeMap<Place, Vec<(Vec<usize>, usize)>>;
+/// For each cell the runs that cannot be made: the candidate, and why.
+type Lacking = BTreeMap<Place, Vec<(Vec<usize>, Lack)>>;
+
+/// Why a run cannot be made.
+#[derive(Clone, Copy)]
+enum Lack {
+    /// Data is missing: an index into what is absent.
+    Data(usize),
+    /// A search has not ended: its position.
+    Search(usize),
+}
 
 /// The stage that a table shows, and where each axis that reaches it goes.
 struct Layout {
@@ -45,6 +54,8 @@ struct Content {
     missing: BTreeMap<Place, Vec<(Vec<usize>, String)>>,
     /// For each cell that cannot be computed, why not.
     absent: BTreeMap<Place, String>,
+    /// For each cell what known settings lack for it.
+    notes: BTreeMap<Place, Vec<String>>,
 }
 
 /// Adds the node of a table and publishes it. `None` where a problem was reported.
@@ -79,7 +90,8 @@ fn layout(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<Layou
     if !all_reach(builder, from, &placed, table) {
         return None;
     }
-    let left = builder.axes[from].iter().copied().filter(|a| !placed.contains(a)).collect();
+    let trials = builder.pipeline.search.as_ref().map(|_| builder.pipeline.sweep.axes.len() - 1);
+    let left = builder.axes[from].iter().copied().filter(|a| !placed.contains(a) && Some(*a) != trials).collect();
     Some(Layout { from, rows, columns, pool, left })
 }
 
@@ -88,18 +100,30 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
     let sweep = &builder.pipeline.sweep;
     let filter = sweep.matches(&table.filter, &mut builder.problems);
     let (mut cells, mut lacking) = (Cells::new(), Lacking::new());
+    let mut notes: BTreeMap<Place, Vec<String>> = BTreeMap::new();
     let mut incomplete = false;
-    for (point, planned) in sweep.points.iter().zip(of_points).filter(|(p, _)| holds(&filter, p)) {
+    let search = builder.pipeline.search.as_ref();
+    let shown = |point: &[usize]| holds(&filter, point) && (search.is_none() || Search::is_choice(point));
+    for (point, planned) in sweep.points.iter().zip(of_points).filter(|(point, _)| shown(point)) {
         let at = |axes: &[usize]| axes.iter().map(|a| point[*a]).collect::<Vec<usize>>();
         let place = (at(&layout.rows), at(&layout.columns));
         match planned[layout.from] {
             Ok(node) => {
+                let of_cell = notes.entry(place.clone()).or_default();
+                let instead = builder.pipeline.presets.iter().filter(|preset| holds(&preset.matches, point));
+                let instead = instead.filter_map(|preset| preset.instead.clone());
+                let instead = instead.chain(search.and_then(|search| search.said(point)));
+                of_cell.extend(instead.filter(|note| !of_cell.contains(note)).collect::<Vec<_>>());
                 let pooled = cells.entry(place).or_default().entry(at(&layout.left)).or_default();
                 if !pooled.contains(&node) {
                     pooled.push(node);
                 }
             }
-            Err(NoNode::DataAbsent(why)) => lacking.entry(place).or_default().push((at(&layout.left), why)),
+            Err(NoNode::DataAbsent(why)) => lacking.entry(place).or_default().push((at(&layout.left), Lack::Data(why))),
+            Err(NoNode::Open(search)) => {
+                lacking.entry(place).or_default().push((at(&layout.left), Lack::Search(search)))
+            }
+            Err(NoNode::NotWanted) => {}
             Err(NoNode::Reported) => incomplete = true,
         }
     }
@@ -126,7 +150,10 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
     }
     let (mut missing, mut absent) = (BTreeMap::new(), BTreeMap::new());
     for (place, runs) in lacking {
-        let why = |at: usize| builder.absent[at].0.in_short();
+        let why = |lack: Lack| match lack {
+            Lack::Data(at) => builder.absent[at].0.in_short(),
+            Lack::Search(at) => search.map_or(String::new(), |search| search.why_open(at)),
+        };
         let Some(candidates) = cells.get_mut(&place) else {
             absent.extend(runs.first().map(|(_, at)| (place, why(*at))));
             continue;
@@ -138,7 +165,7 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
         }
         missing.insert(place, runs.into_iter().map(|(candidate, at)| (candidate, why(at))).collect());
     }
-    Some(Content { cells, mixed, missing, absent })
+    Some(Content { cells, mixed, missing, absent, notes })
 }
 
 /// Where a parameter of a table is written.
@@ -310,8 +337,10 @@ fn cell_params(
             json!({"candidate": at, "why": why})
         });
         let (missing, (row, column)) = (missing.collect::<Vec<_>>(), position(place));
-        written
-            .push(json!({"row": row, "column": column, "candidates": numbers, "labels": labels, "missing": missing}));
+        let notes = content.notes.get(place).cloned().unwrap_or_default();
+        written.push(json!({
+            "row": row, "column": column, "candidates": numbers, "labels": labels, "missing": missing, "notes": notes,
+        }));
     }
     (written, inputs)
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Node, Plan, PlanContext, build};
-use crate::pipeline::{KnownDatasets, Nothing, Pipeline, PipelineError};
+use crate::pipeline::{Known, Nothing, Pipeline, PipelineError};
 
 /// An artifact of a kind; nothing is ever made.
 struct Toy<const KIND: usize>;
@@ -73,7 +73,7 @@ pub(super) fn registry() -> Registry {
 }
 
 /// Plans a pipeline of the toy stages. A file's digest is its path, and a path with `missing` in it has no file.
-pub(super) fn plan_with(text: &str, known: &dyn KnownDatasets) -> Result<Plan, PipelineError> {
+pub(super) fn plan_with(text: &str, known: &dyn Known) -> Result<Plan, PipelineError> {
     let text = format!("ppgnn: 1\nname: toy\n{text}\n");
     let registry = registry();
     let pipeline = Pipeline::of_text("toy.yaml", &text, &registry, known)?;

@@ -185,6 +185,8 @@ pub struct NodeFailure {
 pub enum FailureKind {
     /// The stage reported an error.
     Stage,
+    /// The stage cannot do what its parameters and inputs ask for, today or ever: a loss that is not finite, for example.
+    Lasting,
     /// Data outside the store is missing, changed or not what it should be.
     Data,
     /// The stage panicked.

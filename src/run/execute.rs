@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use crate::forecast::{Allowed, Fault, Forecast, allowed};
+use crate::forecast::{Allowed, Fault, FaultKind, Forecast, allowed};
 use crate::plan::{NodeId, Plan};
 use crate::store::{Holder, Store, StoreError};
 
@@ -274,9 +274,16 @@ impl<'r> Run<'r> {
     /// A node that must fail fails before anything is computed for it.
     fn fail_unstarted(&mut self, id: NodeId) {
         let fault = self.forecast.expected(id).and_then(|expected| expected.fault.clone());
-        let Fault { what, hint, data } =
-            fault.unwrap_or_else(|| Fault { what: "it cannot be computed".to_owned(), hint: None, data: false });
-        let kind = if data { FailureKind::Data } else { FailureKind::Stage };
+        let Fault { what, hint, kind } = fault.unwrap_or_else(|| Fault {
+            what: "it cannot be computed".to_owned(),
+            hint: None,
+            kind: FaultKind::Machine,
+        });
+        let kind = match kind {
+            FaultKind::Data => FailureKind::Data,
+            FaultKind::Stage => FailureKind::Lasting,
+            FaultKind::Machine => FailureKind::Stage,
+        };
         self.fail(id, 0.0, NodeFailure { kind, errors: vec![what], hint });
     }
 

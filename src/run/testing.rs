@@ -49,6 +49,8 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
         outputs: Vec::new(),
         absent: Vec::new(),
         known_data: Vec::new(),
+        trials: Vec::new(),
+        searches: Vec::new(),
         unshared: 0,
     }
 }

@@ -183,6 +183,7 @@ impl Work<'_> {
         let (kind, hint) = match error {
             StageError::Cancelled if self.stop.load(Ordering::Relaxed) => return Ok(Outcome::Cancelled),
             StageError::Data { .. } => (FailureKind::Data, error.hint()),
+            StageError::Numeric { .. } | StageError::Unusable { .. } => (FailureKind::Lasting, error.hint()),
             StageError::Artifact(ArtifactError::Io { path, source }) if ours(path) && stops_everything(source) => {
                 (FailureKind::Store, hint_for(source))
             }

@@ -5,9 +5,11 @@
 //! stages, files or the store.
 
 mod grid;
+mod importance;
 mod sampler;
 mod space;
 mod tpe;
 
+pub use importance::importance;
 pub use sampler::{Ask, Sampler, Tried, suggest};
 pub use space::{Condition, Domain, Fault, Param, Settings, Space};

@@ -26,6 +26,23 @@ pub enum Sampler {
     Tpe,
 }
 
+impl Sampler {
+    /// Returns the sampler of a name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Grid, Self::Random, Self::Quasi, Self::Tpe].into_iter().find(|sampler| sampler.name() == name)
+    }
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grid => "grid",
+            Self::Random => "random",
+            Self::Quasi => "quasi",
+            Self::Tpe => "tpe",
+        }
+    }
+}
+
 /// What is asked for.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {

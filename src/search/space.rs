@@ -216,6 +216,15 @@ impl Domain {
         }
     }
 
+    /// Returns values that stand for all of them: every one of a list, both ends of a range.
+    pub fn probes(&self) -> Vec<Value> {
+        match self {
+            Self::Choice(values) => values.clone(),
+            Self::Int { from, to, .. } => vec![(*from).into(), (*to).into()],
+            Self::Float { from, to, .. } => vec![(*from).into(), (*to).into()],
+        }
+    }
+
     /// Returns whether neighbouring coordinates are neighbouring values.
     pub fn is_ordered(&self) -> bool {
         match self {

@@ -10,6 +10,7 @@
 //! quarantine/<stage>-<key>-<n>/     damaged or replaced artifacts
 //! results/<pipeline>/[<profile>/]   published files and published.json
 //! runs/<time>-<pipeline>-<pid>.jsonl   log of a run
+//! failed/<key>.json                why a node failed, where it always will
 //! unfinished/<name>.json            what a run that has not finished needs
 //! ```
 //!
@@ -21,6 +22,7 @@ mod claim;
 mod clock;
 mod disk;
 mod error;
+mod failed;
 mod holder;
 mod inspect;
 mod layout;

@@ -88,6 +88,9 @@ pub struct CellSpec {
     /// The runs that it should have, and has not.
     #[serde(default)]
     pub missing: Vec<MissingSpec>,
+    /// What a reader must know of its settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A run that a cell lacks.

@@ -35,6 +35,7 @@ mod models;
 mod planning;
 mod readme;
 mod runs;
+mod search;
 mod sharing;
 mod show;
 mod silent_server;

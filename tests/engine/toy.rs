@@ -302,6 +302,8 @@ impl World {
             outputs: vec![],
             absent: vec![],
             known_data: vec![],
+            trials: Vec::new(),
+            searches: Vec::new(),
             unshared: 0,
         };
         Self { root: dir.join("store"), log, plan, _dir: None }

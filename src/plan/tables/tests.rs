@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::pipeline::{Data, Key, Known, KnownDatasets, Node, PipelineError, Source, Span};
+use crate::pipeline::{Data, FoundText, Key, Known, KnownDataset, Node, PipelineError, Source, Span};
 use crate::plan::Plan;
 use crate::plan::testing::{CHAIN, node, plan, plan_with, problems, registry};
 
@@ -129,15 +129,18 @@ fn a_file_of_a_table_counts_by_its_content() {
 /// Two data sets, one of which has no file.
 struct TwoDatasets;
 
-impl KnownDatasets for TwoDatasets {
-    fn names(&self) -> Vec<String> {
+impl Known for TwoDatasets {
+    fn datasets(&self) -> Vec<String> {
         vec!["here".into(), "missing".into()]
     }
-    fn find(&self, name: &str) -> Option<Result<Known, PipelineError>> {
+    fn model(&self, _: &str) -> Option<FoundText> {
+        None
+    }
+    fn dataset(&self, name: &str) -> Option<Result<KnownDataset, PipelineError>> {
         let key = Key { name: "path".into(), span: Span::default() };
         let path = Node { data: Data::Scalar(format!("{name}.npz").into()), span: Span::default() };
         let source = Source { name: name.into(), folder: "/data".into(), text: "".into() };
-        Some(Ok(Known { source, params: vec![(key, path)], by_hand: None }))
+        Some(Ok(KnownDataset { source, params: vec![(key, path)], by_hand: None }))
     }
 }
 

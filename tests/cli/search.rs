@@ -1,0 +1,241 @@
+//! Searches: declared, planned in rounds, resumed, replayed, shown; settings of models by name.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::Project;
+
+const BASE: &str = "
+ppgnn: 1
+name: s
+datasets: {a: {format: csbm, nodes: 60, features: 6, phi: 0.5}, b: {format: csbm, nodes: 60, features: 6, phi: -0.5, seed: 9}}
+stages:
+  load: {params: {dataset: a}}
+  featurize: { inputs: { graph: load } }
+  normalize: {inputs: {graph: load}}
+  evd: {inputs: {operator: normalize}, params: {k: 4}}
+  split: {inputs: {graph: load}, params: {count: 3}}
+  train:
+    inputs: {operator: normalize, nodes: featurize, splits: split, spectrum: evd}
+    params: {model: mlp, epochs: 10, window: 0, hidden: 4}
+  evaluate: {inputs: {trained: train, nodes: featurize, splits: split}}
+sweep: {axes: {load.dataset: [a, b], method: {MLP: {train.model: mlp}, PP-GNN: {train.model: pp-gnn}}}}
+tables: {t: {rows: method, columns: load.dataset, metric: test-accuracy}}
+";
+
+const SEARCH: &str = "
+search:
+  trials: 6
+  round: 3
+  params: {train.lr: {from: 0.001, to: 0.1, log: true}, train.dropout: [0.0, 0.5], train.hidden: [4, 8]}
+";
+
+fn project(search: &str) -> Project {
+    Project::new().file("s.yaml", &format!("{BASE}{search}"))
+}
+
+fn shown(project: &Project, store: &str) -> Value {
+    project.run(&["search", "show", "s.yaml", "--artifacts", store, "--json"]).exit(0).json()["searches"].clone()
+}
+
+#[test]
+fn a_search_runs_round_by_round_and_replays_without_computing() {
+    let project = project(SEARCH);
+    let first = project.run(&["plan", "s.yaml", "--json"]).exit(0).json();
+    let state = |plan: &Value| (plan["searches"][0]["known"].clone(), plan["searches"][0]["ended"].clone());
+    assert_eq!((first["searches"].as_array().unwrap().len(), state(&first)), (4, (3.into(), false.into())));
+    let run = project.run(&["run", "s.yaml"]).exit(0).says("Search: 12 trials of 4 searches");
+    assert!(run.stdout.contains("settings chosen among 6 trials (tpe) by the mean of val-accuracy"), "{}", run.stdout);
+    let plan = project.run(&["plan", "s.yaml", "--json"]).exit(0).json();
+    assert_eq!((plan["misses"].clone(), state(&plan)), (0.into(), (6.into(), true.into())));
+    let again = project.run(&["run", "s.yaml"]).exit(0);
+    assert!(!again.stderr.contains("Ran ") && again.stdout == run.stdout, "{}", again.stderr);
+    // The best validation score was chosen, and the table shows the run that has it.
+    for search in shown(&project, "artifacts").as_array().unwrap() {
+        let trials = search["trials"].as_array().unwrap();
+        let scores: Vec<f64> = trials.iter().map(|trial| trial["score"].as_f64().unwrap()).collect();
+        let best = scores.iter().copied().fold(f64::MIN, f64::max);
+        assert_eq!(search["chosen"], scores.iter().position(|score| *score == best).unwrap());
+    }
+}
+
+#[test]
+fn test_nodes_of_trials_that_were_not_chosen_are_left_alone() {
+    let tested = |search: &str| {
+        let project = project(search);
+        project.run(&["run", "s.yaml"]).exit(0);
+        let scores = crate::support::files(&project.path("artifacts/objects/evaluate"));
+        let metrics = scores.iter().filter(|path| path.ends_with("metrics.json"));
+        metrics.filter(|path| std::fs::read_to_string(path).unwrap().contains("there are no nodes")).count()
+    };
+    let lacking = tested(SEARCH);
+    assert!(lacking >= 20, "{lacking} of 24 trials have no test scores");
+    assert_eq!(tested(&format!("{SEARCH}  test: all\n")), 0);
+}
+
+#[test]
+fn more_trials_reuse_those_that_are_there_and_searches_share_configurations() {
+    let project = project(SEARCH);
+    project.run(&["run", "s.yaml"]).exit(0);
+    project.write("s.yaml", format!("{BASE}{}", SEARCH.replace("trials: 6", "trials: 9")));
+    let plan = project.run(&["plan", "s.yaml", "--json"]).exit(0).json();
+    assert_eq!(plan["searches"][0]["known"], 9);
+    let missing = plan["nodes"].as_array().unwrap().iter();
+    assert!(missing.filter(|node| node["stage"] == "train" && node["state"] == "miss").count() <= 12);
+    // The same searches in another pipeline compute nothing.
+    project.write("other.yaml", format!("{BASE}{SEARCH}").replace("name: s", "name: other"));
+    let other = project.run(&["run", "other.yaml"]).exit(0);
+    assert!(!other.stderr.contains("train"), "{}", other.stderr);
+}
+
+#[test]
+fn workers_and_kills_change_neither_trials_nor_bytes() {
+    let kills: usize = std::env::var("PPGNN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let project = project(&SEARCH.replace("round: 3", "round: 2"));
+    project.run(&["run", "s.yaml", "-j", "1", "--artifacts", "one"]).exit(0);
+    project.run(&["run", "s.yaml", "-j", "2", "--artifacts", "two"]).exit(0);
+    let (one, two) = (project.artifact_bytes("one"), project.artifact_bytes("two"));
+    assert_eq!(one, two);
+    assert_eq!(shown(&project, "one"), shown(&project, "two"));
+    let mut store = 0;
+    for kill in 0..kills {
+        let name = format!("killed-{store}");
+        let mut command = project.command(&["run", "s.yaml", "--artifacts", &name]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Delays of all lengths, in an order of no meaning.
+        std::thread::sleep(Duration::from_millis(20 + (kill as u64 * 7919) % 400));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if project.path(&name).join("results/s/t.md").exists() {
+            assert_eq!(project.artifact_bytes(&name), one);
+            store += 1;
+        }
+    }
+    let last = format!("killed-{store}");
+    project.run(&["run", "s.yaml", "--artifacts", &last]).exit(0);
+    assert_eq!(project.artifact_bytes(&last), one);
+    assert_eq!(shown(&project, &last), shown(&project, "one"));
+}
+
+#[test]
+fn a_trial_that_fails_is_recorded_and_costs_itself_alone() {
+    let search =
+        "search: {trials: 2, round: 2, sampler: grid, params: {train.lr: [0.01, 100.0], train.epochs: [300]}}\n";
+    let deep = BASE.replace(
+        "{train.model: mlp}",
+        "{train.model: gcn-ogb, train.batch-norm: false, train.layers: 30, train.hidden: 64}",
+    );
+    let project = Project::new().file("s.yaml", &format!("{deep}{search}"));
+    let run = project.run(&["run", "s.yaml"]);
+    assert!(run.code == 0 || run.code == 5, "{}", run.stderr);
+    let searches = shown(&project, "artifacts");
+    let failed = searches.as_array().unwrap().iter().flat_map(|search| search["trials"].as_array().unwrap());
+    let failed = failed.filter(|trial| !trial["failed"].is_null()).count();
+    assert!(failed > 0, "a learning rate of 100 must end in a loss that is not finite: {searches}");
+    // What failed is not tried again.
+    let again = project.run(&["run", "s.yaml"]);
+    assert!(!again.stderr.contains("Search:"), "{}", again.stderr);
+}
+
+#[test]
+fn eigenpairs_are_computed_once_for_all_that_a_search_may_ask_for() {
+    let search = "search: {trials: 3, round: 1, params: {evd.k: [4, 6, 8], train.dropout: [0.0, 0.5]}}\n";
+    let project = project(search);
+    project.run(&["run", "s.yaml"]).exit(0);
+    let files = crate::support::files(&project.path("artifacts/objects/evd"));
+    let manifests = files.iter().filter(|path| path.ends_with("manifest.json"));
+    let whole = manifests.filter(|path| std::fs::read_to_string(path).unwrap().contains("\"slot\": \"operator\""));
+    assert_eq!(whole.count(), 2, "one for each graph, all others are slices");
+}
+
+#[test]
+fn search_show_and_best_say_what_was_tried_and_chosen() {
+    let project = project(SEARCH);
+    project.run(&["search", "best", "s.yaml", "a/MLP"]).exit(0).prints("nothing is chosen yet, 0 of 6 trials");
+    project.run(&["run", "s.yaml", "-q"]).exit(0);
+    let show = project.run(&["search", "show", "s.yaml", "MLP"]).exit(0).prints("6 of 6 trials, ended");
+    assert_eq!(show.stdout.matches("chosen").count(), 2, "{}", show.stdout);
+    assert!(show.stdout.contains("share of the variance of scores: "), "{}", show.stdout);
+    let csv = project.run(&["search", "show", "s.yaml", "--csv"]).exit(0).stdout;
+    assert!(
+        csv.starts_with("point,trial,chosen,score,standard-error,failed,train.dropout,train.hidden,train.lr\n"),
+        "{csv}"
+    );
+    assert_eq!(csv.lines().count(), 25);
+    let best = project.run(&["search", "best", "s.yaml", "b/PP-GNN"]).exit(0).stdout;
+    assert!(best.starts_with("# b/PP-GNN: trial ") && best.contains("\ntrain.lr: 0.0"), "{best}");
+    project.run(&["search", "show", "s.yaml", "MPL"]).exit(2).says("there is no search `MPL`");
+    let none = Project::new().file("s.yaml", BASE);
+    none.run(&["search", "show", "s.yaml"]).exit(2).says("the pipeline has no search");
+}
+
+#[test]
+fn mistakes_are_refused_at_their_place() {
+    let params = |params: &str| format!("search: {{trials: 4, params: {params}}}\n");
+    for (search, message) in [
+        ("search: {trials: 4}\n".to_owned(), "a search has nothing to search"),
+        (
+            "search: {trials: 0, params: {train.lr: [0.1]}}\n".into(),
+            "expected a whole number from 1 to 100000, found 0",
+        ),
+        (params("{train.lr: []}"), "`train.lr` has no values"),
+        (params("{train.lr: {from: 1.0, to: 0.1}}"), "`train.lr` goes from `1` to `0.1`"),
+        (params("{train.lr: [0.1, 1000.0]}"), "stage `train`: "),
+        (params("{train.ordr: [1]}"), "`ordr`"),
+        (params("{trian.lr: [0.1]}"), "the pipeline has no stage `trian`"),
+        (
+            params("{train.lr: {values: [0.1], when: {train.init: ppr}}}"),
+            "depends on `train.init`, which the space does not have",
+        ),
+        (
+            "search: {trials: 4, params: {train.lr: [0.1]}, objective: test-accuracy}\n".into(),
+            "it is no metric of validation nodes",
+        ),
+        (
+            "search: {trials: 4, params: {train.lr: [0.1]}, objective: val-acuracy}\n".into(),
+            "there is no metric `val-acuracy`",
+        ),
+        (
+            "search: {trials: 4, sampler: grid, params: {train.epochs: {from: 1, to: 1000000}}}\n".into(),
+            "the grid has 1000000 points",
+        ),
+        (
+            "search: {trials: 4, sampler: tep, params: {train.lr: [0.1]}}\n".into(),
+            "expected `grid`, `random`, `quasi` or `tpe`",
+        ),
+        ("search: {trials: 4, space: papr}\n".into(), "`mlp` has no space `papr`"),
+        (
+            "search: {trials: 4, params: {load.dataset: [a]}}\n".into(),
+            "`load.dataset` is searched, and axis `load.dataset` varies it",
+        ),
+    ] {
+        let checked = project(&search).run(&["check", "s.yaml"]).exit(3).says(message);
+        assert!(checked.stderr.contains("s.yaml:17:"), "the place: {}", checked.stderr);
+    }
+}
+
+#[test]
+fn spaces_and_settings_of_models_come_by_name() {
+    let project = project("settings: published\nsearch: {space: reduced, trials: 3}\n");
+    let plan = project.run(&["plan", "s.yaml", "--json"]).exit(0).json();
+    assert_eq!(plan["searches"][0]["known"], 3);
+    // A file of the project's own wins over that of the program.
+    project.write(
+        "models/mlp.yaml",
+        "ppgnn: 1\nabout: mine\nsource: me\nspaces: {reduced: {params: {train.lr: [0.5]}}}\n",
+    );
+    project.run(&["run", "s.yaml", "-q"]).exit(0).prints("settings chosen among 1 trials");
+    project.run(&["search", "best", "s.yaml", "a/MLP"]).exit(0).prints("train.lr: 0.5");
+    project.write("models/mlp.yaml", "ppgnn: 1\nabout: mine\nspaces: {reduced: {parms: {}}}\n");
+    let wrong = project.run(&["check", "s.yaml"]).exit(3).says("missing `source`").says("a space has no `parms`");
+    assert!(wrong.stderr.contains("models/mlp.yaml:3:20"), "{}", wrong.stderr);
+}
+
+#[test]
+fn tables_say_which_settings_were_used_where_none_were_published() {
+    let project = Project::new().file("s.yaml", &format!("{BASE}settings: published\n"));
+    let run = project.run(&["run", "s.yaml"]).exit(0);
+    assert!(run.stdout.contains("no published settings: those of the pipeline are used"), "{}", run.stdout);
+}
