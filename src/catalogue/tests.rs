@@ -142,3 +142,90 @@ fn a_file_is_compared_with_everything_that_is_known_of_it() {
     std::fs::write(&path, "<html>").unwrap();
     assert!(file.verify(&path).unwrap_err().to_string().ends_with("is a web page, expected the data"));
 }
+
+/// A pipeline of one model on every known data set.
+fn pipeline_of(model: &str, more: &str) -> crate::pipeline::Pipeline {
+    let catalogue = Catalogue::new(&[]);
+    let known = DataFolder { catalogue: &catalogue, data_dir: Path::new("data") };
+    let text = format!(
+        "ppgnn: 1
+name: p
+stages:
+  load: {{params: {{dataset: texas}}}}
+  featurize: {{inputs: {{graph: load}}}}
+  normalize: {{inputs: {{graph: load}}}}
+  evd: {{inputs: {{operator: normalize}}}}
+  separate: {{inputs: {{operator: normalize}}}}
+  split: {{inputs: {{graph: load}}}}
+  pretrain: {{uses: train, inputs: {{operator: normalize, nodes: featurize, splits: split}}, params: {{model: adagnn}}}}
+  train: {{inputs: {{operator: normalize, nodes: featurize, splits: split}}, params: {{model: {model}}}}}
+  evaluate: {{inputs: {{trained: train, nodes: featurize, splits: split}}}}
+{more}
+"
+    );
+    crate::pipeline::Pipeline::of_text("p.yaml", &text, &ppgnn_stages::built_in(), &known).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Checks parameters of a stage beside the name of a model.
+fn check(pipeline: &crate::pipeline::Pipeline, model: &str, stage: &str, params: serde_json::Map<String, Value>) {
+    let used = pipeline.stages.iter().find(|used| used.name.name == stage).unwrap_or_else(|| panic!("{stage}"));
+    let mut all: serde_json::Map<String, Value> = params;
+    match stage {
+        "train" => drop(all.insert("model".into(), model.into())),
+        "pretrain" => drop(all.insert("model".into(), "adagnn".into())),
+        _ => {}
+    }
+    let found = used.def.check(&ppgnn_stages::built_in(), &all);
+    assert!(found.is_ok(), "{model}, {stage} {all:?}: {:?}", found.err());
+}
+
+#[test]
+fn every_published_setting_is_one_that_its_model_has() {
+    let catalogue = Catalogue::new(&[]);
+    let datasets = catalogue.names().join(", ");
+    let mut seen = 0;
+    for (model, text) in MODELS.iter().filter(|(_, text)| text.contains("\nsettings:\n")) {
+        // Forms of a model that have settings of their own.
+        let forms = match *model {
+            "pp-gnn" => "{A: {train.filters: features, train.binning: joint}, B: {train.filters: output}}",
+            "tdgnn" => "{A: {train.weighted: true}, B: {train.weighted: false}}",
+            "adagnn" => "{A: {train.pretrained: true}, B: {train.pretrained: false}}",
+            "supergat" => "{A: {train.kind: mx}, B: {train.kind: sd}}",
+            _ => "{A: {train.model: MODEL}}",
+        };
+        let forms = forms.replace("MODEL", model);
+        let more = format!("settings: published\nsweep: {{axes: {{load.dataset: [{datasets}], form: {forms}}}}}");
+        let pipeline = pipeline_of(model, &more);
+        for preset in &pipeline.presets {
+            let stages: BTreeSet<&str> = preset.settings.iter().map(|setting| setting.stage.as_str()).collect();
+            for stage in stages {
+                let of_stage = preset.settings.iter().filter(|setting| setting.stage == stage);
+                check(&pipeline, model, stage, of_stage.map(|s| (s.param.clone(), s.value.value())).collect());
+            }
+            seen += preset.settings.len();
+        }
+        // Data sets that the file names are known ones.
+        let root: Value = serde_yaml::from_str(text).unwrap();
+        let sets = root["settings"]["published"].as_array().cloned().unwrap_or_else(|| vec![root["settings"]["published"].clone()]);
+        for name in sets.iter().filter_map(|set| set["datasets"].as_object()).flat_map(|names| names.keys()) {
+            assert!(catalogue.names().contains(name), "{model}: `{name}` is no data set");
+        }
+    }
+    assert!(seen > 1000, "{seen}");
+}
+
+#[test]
+fn every_space_is_one_that_its_model_has() {
+    for (model, text) in MODELS.iter().filter(|(model, _)| *model != "shared") {
+        let root: Value = serde_yaml::from_str(text).unwrap();
+        for space in root["spaces"].as_object().unwrap().keys() {
+            let pipeline = pipeline_of(model, &format!("search: {{space: {space}, trials: 5}}"));
+            for param in pipeline.search.as_ref().unwrap().groups[0].space.params() {
+                let (stage, name) = param.path.split_once('.').unwrap();
+                for value in param.domain.probes() {
+                    check(&pipeline, model, stage, [(name.to_owned(), value)].into_iter().collect());
+                }
+            }
+        }
+    }
+}
