@@ -10,7 +10,28 @@ use std::ops::Range;
 
 use pulp::Arch;
 
-use super::simd::{BLOCK, Vector};
+use super::simd::{BLOCK, Vector, unpad_rows, with_padding};
+
+/// Runs code for a number of heads that the compiler knows: 1, 8 or 16.
+macro_rules! by_side {
+    ($side:expr, $heads:ident => $body:expr) => {
+        match $side {
+            1 => {
+                const $heads: usize = 1;
+                $body
+            }
+            8 => {
+                const $heads: usize = 8;
+                $body
+            }
+            _ => {
+                const $heads: usize = 16;
+                $body
+            }
+        }
+    };
+}
+pub(super) use by_side;
 
 /// The heads of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,79 +72,66 @@ impl Heads {
         group * BLOCK..self.count.min((group + 1) * BLOCK)
     }
 
+    /// Returns whether rows of the one group there is differ from packed ones by what follows them alone.
+    fn is_joined(self) -> bool {
+        self.count == self.side()
+    }
+
     /// Returns the rows of a group as the kernels take them; what is there for nothing is zero.
     pub fn pack<T: Vector>(self, rows: &[T], group: usize) -> Vec<T> {
-        let heads = self.of_group(group);
-        self.placed(rows, self.features * self.count, |row, c, out| {
-            out[..heads.len()].copy_from_slice(&row[c * self.count..][heads.clone()]);
-        })
-    }
-
-    /// Returns rows with a number per feature as those of a group: every head has its share of it.
-    pub fn spread<T: Vector>(self, rows: &[T], group: usize) -> Vec<T> {
-        let (heads, share) = (self.of_group(group).len(), self.share::<T>());
-        self.placed(rows, self.features, |row, c, out: &mut [T]| out[..heads].fill(row[c] * share))
-    }
-
-    fn share<T: Vector>(self) -> T {
-        #[expect(clippy::cast_precision_loss, reason = "a few heads")]
-        T::narrow(1.0 / self.count.max(1) as f64)
-    }
-
-    /// Fills packed rows, feature by feature, from rows of `columns` values.
-    fn placed<T: Vector>(self, rows: &[T], columns: usize, place: impl Fn(&[T], usize, &mut [T])) -> Vec<T> {
-        let (width, columns) = (self.width().max(1), columns.max(1));
-        let mut out = vec![T::default(); rows.len() / columns * width];
-        for (row, out) in rows.chunks_exact(columns).zip(out.chunks_exact_mut(width)) {
-            out.chunks_exact_mut(self.side()).take(self.features).enumerate().for_each(|(c, out)| place(row, c, out));
+        let (heads, columns, width) = (self.of_group(group), self.features * self.count, self.width());
+        if self.is_joined() {
+            return with_padding(rows, columns);
+        }
+        let mut out = vec![T::default(); rows.len() / columns.max(1) * width];
+        for (row, out) in rows.chunks_exact(columns.max(1)).zip(out.chunks_exact_mut(width.max(1))) {
+            for (row, out) in row.chunks_exact(self.count).zip(out.chunks_exact_mut(self.side())) {
+                out[..heads.len()].copy_from_slice(&row[heads.clone()]);
+            }
         }
         out
     }
 
     /// Writes the rows of a group to where they belong.
     pub fn unpack<T: Vector>(self, packed: &[T], group: usize, rows: &mut [T]) {
-        let (heads, side) = (self.of_group(group), self.side());
+        let (heads, columns) = (self.of_group(group), self.features * self.count);
+        if self.is_joined() {
+            return unpad_rows(packed, columns, rows);
+        }
         let packed = packed.chunks_exact(self.width().max(1));
-        for (row, packed) in rows.chunks_exact_mut((self.features * self.count).max(1)).zip(packed) {
-            for (row, packed) in row.chunks_exact_mut(self.count).zip(packed.chunks_exact(side)) {
+        for (row, packed) in rows.chunks_exact_mut(columns.max(1)).zip(packed) {
+            for (row, packed) in row.chunks_exact_mut(self.count).zip(packed.chunks_exact(self.side())) {
                 row[heads.clone()].copy_from_slice(&packed[..heads.len()]);
             }
         }
     }
 
-    /// Adds to every feature the share that the heads of a group have in the mean over all.
-    pub fn add_share<T: Vector>(self, packed: &[T], group: usize, rows: &mut [T]) {
-        let (heads, side, share) = (self.of_group(group).len(), self.side(), self.share::<T>());
-        let packed = packed.chunks_exact(self.width().max(1));
-        for (row, packed) in rows.chunks_exact_mut(self.features.max(1)).zip(packed) {
-            for (x, packed) in row.iter_mut().zip(packed.chunks_exact(side)) {
-                let sum = packed[..heads].iter().fold(T::default(), |sum, x| sum + *x);
-                *x += sum * share;
+    /// The share of one head in a mean.
+    fn share<T: Vector>(self) -> T {
+        #[expect(clippy::cast_precision_loss, reason = "a few heads")]
+        T::narrow(1.0 / self.count.max(1) as f64)
+    }
+
+    /// Returns rows with a number per feature as packed ones: every head has its share of it, those that are there for nothing as well.
+    pub fn spread<T: Vector>(self, rows: &[T]) -> Vec<T> {
+        let (share, features, width) = (self.share::<T>(), self.features.max(1), self.width().max(1));
+        let mut out = vec![T::default(); rows.len() / features * width];
+        by_side!(self.side(), H => for (row, out) in rows.chunks_exact(features).zip(out.chunks_exact_mut(width)) {
+            row.iter().zip(out.as_chunks_mut::<H>().0).for_each(|(x, out)| *out = [*x * share; H]);
+        });
+        out
+    }
+
+    /// Adds to every feature the share that a group has in the mean over all heads; what is there for nothing must be zero.
+    pub fn add_share<T: Vector>(self, packed: &[T], rows: &mut [T]) {
+        let (share, features, width) = (self.share::<T>(), self.features.max(1), self.width().max(1));
+        by_side!(self.side(), H => for (row, packed) in rows.chunks_exact_mut(features).zip(packed.chunks_exact(width)) {
+            for (x, packed) in row.iter_mut().zip(packed.as_chunks::<H>().0) {
+                *x += folded::<T, H, 1>(*packed)[0] * share;
             }
-        }
+        });
     }
 }
-
-/// Runs code for a number of heads that the compiler knows: 1, 8 or 16.
-macro_rules! by_side {
-    ($side:expr, $heads:ident => $body:expr) => {
-        match $side {
-            1 => {
-                const $heads: usize = 1;
-                $body
-            }
-            8 => {
-                const $heads: usize = 8;
-                $body
-            }
-            _ => {
-                const $heads: usize = 16;
-                $body
-            }
-        }
-    };
-}
-pub(super) use by_side;
 
 /// Which entries there are: those of row i stand at `indptr[i]..indptr[i + 1]`.
 #[derive(Clone, Copy)]
@@ -172,15 +180,20 @@ pub(super) fn dot<T: Vector, const H: usize>(x: &[T], y: &[T]) -> [T; H] {
     for (x, y) in x.as_chunks::<BLOCK>().0.iter().zip(y.as_chunks::<BLOCK>().0) {
         sums = array::from_fn(|at| sums[at] + x[at] * y[at]);
     }
-    // Features of one head stand `H` apart; they are added in pairs.
-    let mut size = BLOCK;
+    folded(sums)
+}
+
+/// Adds `M` numbers that stand `H` apart, in pairs.
+#[inline(always)]
+fn folded<T: Vector, const M: usize, const H: usize>(mut numbers: [T; M]) -> [T; H] {
+    let mut size = M;
     while size > H {
         size /= 2;
         for at in 0..size {
-            sums[at] += sums[at + size];
+            numbers[at] += numbers[at + size];
         }
     }
-    array::from_fn(|head| sums[head])
+    array::from_fn(|head| numbers[head])
 }
 
 /// Returns the inner product of two rows, in whole blocks.
@@ -211,10 +224,10 @@ pub fn sums<T: Vector>(of: Pattern, rows: Range<usize>, heads: Heads, weights: &
                 while first < out.len() {
                     let y = (&y[first * BLOCK..], width);
                     let out = &mut out[first..];
+                    // Two at a time: the compiler keeps more in memory and not in registers.
                     first += match out.len() {
                         1 => sum_blocks::<T, H, 1>(indices, weights, y, out),
-                        2 | 3 => sum_blocks::<T, H, 2>(indices, weights, y, out),
-                        _ => sum_blocks::<T, H, 4>(indices, weights, y, out),
+                        _ => sum_blocks::<T, H, 2>(indices, weights, y, out),
                     };
                 }
             }
@@ -267,7 +280,7 @@ mod tests {
                 let packed = heads.pack(&rows, group);
                 assert_eq!(packed.len(), 4 * heads.width());
                 heads.unpack(&packed, group, &mut back);
-                heads.add_share(&packed, group, &mut mean);
+                heads.add_share(&packed, &mut mean);
             }
             assert_eq!(back, rows);
             assert!(!heads.is_packed() || heads.pack(&rows, 0) == rows);
@@ -277,7 +290,7 @@ mod tests {
             }
             // Spreading is the transpose of the mean.
             let g = numbers(4 * features, 2);
-            let spread = (0..heads.groups()).map(|group| (heads.pack(&rows, group), heads.spread(&g, group)));
+            let spread = (0..heads.groups()).map(|group| (heads.pack(&rows, group), heads.spread(&g)));
             let found: f64 =
                 spread.map(|(rows, spread)| rows.iter().zip(spread).map(|(a, b)| a * b).sum::<f64>()).sum();
             let exact: f64 = mean.iter().zip(&g).map(|(a, b)| a * b).sum();

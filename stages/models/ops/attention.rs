@@ -142,7 +142,7 @@ impl Of {
                 part.sum(&mut packed);
                 match self.merge {
                     Merge::Join => self.heads.unpack(&packed, group, out),
-                    Merge::Mean => self.heads.add_share(&packed, group, out),
+                    Merge::Mean => self.heads.add_share(&packed, out),
                 }
             }
         });
@@ -160,7 +160,7 @@ impl Of {
                 let part = Part::new(self, (q, self.vectors(vectors, lane)), [lane, group], true);
                 let g = match self.merge {
                     Merge::Join => self.packed(gradient, group),
-                    Merge::Mean => Cow::Owned(self.heads.spread(gradient, group)),
+                    Merge::Mean => Cow::Owned(self.heads.spread(gradient)),
                 };
                 let mut packed = vec![T::default(); part.q.len()];
                 let of_both = part.back(&g, &mut packed);
