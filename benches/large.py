@@ -31,6 +31,7 @@ ROWS = [
     ("arma", "arma", {"stacks": 2, "depth": 2}),
     ("gcn-ogb", "gcn-ogb", {}),
     ("adagnn", "adagnn", {}),
+    ("supergat", "supergat", {}),
     ("fagcn", "fagcn", {}),
     ("tdgnn", "tdgnn", {"hops": [1, 2], "weighted": True}),
     ("tdgnn-4", "tdgnn", {"hops": [1, 2, 3, 4], "weighted": True}),

@@ -199,6 +199,37 @@ class Net(torch.nn.Module):
         e = e - (e - g.s @ e) * (1 + w["last.phi"])
         return e @ w["last.weight"] + w["last.bias"]
 
+    def supergat(self, w, g, p):
+        self.links = 0.0
+        q = g.times(w["conv1.weight"], p["dropout"], self.training)
+        h = F.elu(self.attend(w, g, p, 1, q, p["heads"]).flatten(1) + w["conv1.bias"])
+        q = self.drop(h, p["dropout"]) @ w["conv2.weight"]
+        return self.attend(w, g, p, 2, q, p["out-heads"]).mean(2) + w["conv2.bias"]
+
+    def attend(self, w, g, p, layer, q, heads):
+        """Scores by node instead of a row of both ends for every edge; nodes x f x heads, heads last."""
+        rows, columns, _ = g.once("edges", lambda: edges_of(g.s))
+        n, q = q.shape[0], q.view(q.shape[0], -1, heads)
+        scale = q.shape[1] ** 0.5 if p["kind"] == "sd" else 1.0
+        sources = q[columns]
+        s = (q[rows] * sources).sum(1)
+        if p["kind"] == "sd":
+            e = s / scale
+        else:
+            own, other = torch.einsum("nfh,tfh->tnh", q, w[f"conv{layer}.attention"].view(2, -1, heads))
+            e = (own[rows] + other[columns]) * torch.sigmoid(s)
+        e = F.leaky_relu(e, 0.2)
+        top = torch.full((n, heads), -torch.inf, dtype=e.dtype).index_reduce(0, rows, e.detach(), "amax")
+        powers = torch.exp(e - top[rows])
+        alpha = powers / torch.zeros(n, heads, dtype=e.dtype).index_add(0, rows, powers)[rows]
+        if self.training and p["edge-loss"] > 0:
+            edges = torch.randperm(len(rows))[: int(p["edges"] * len(rows))]
+            i, j = others(g, rows, columns, int(p["negatives"] * p["edges"] * len(rows)))
+            logits = torch.cat([s[edges].mean(1), (q[i] * q[j]).sum((1, 2)) / heads]) / scale
+            are_edges = torch.cat([torch.ones(len(edges)), torch.zeros(len(i))]).to(logits.dtype)
+            self.links = self.links + F.binary_cross_entropy_with_logits(logits, are_edges)
+        return torch.zeros_like(q).index_add(0, rows, self.drop(alpha, p["dropout"])[:, None, :] * sources)
+
     def fagcn(self, w, g, p):
         # Scores by node instead of a row of both ends for every edge; values of a sparse matrix have no fast gradient.
         rows, columns, values = g.once("edges", lambda: edges_of(g.s))
@@ -221,6 +252,8 @@ class Net(torch.nn.Module):
     def penalty(self):
         if self.params["model"] == "adagnn" and self.params.get("l1"):
             return self.params["l1"] * sum(v.abs().sum() for n, v in self.weights().items() if n.endswith("phi"))
+        if self.params["model"] == "supergat":
+            return self.params["edge-loss"] * self.links
         if self.params.get("reg"):
             return self.params["reg"] * boundary(self.weights(), self.graph, self.params)
         return 0.0
@@ -264,6 +297,26 @@ def sum_csr(matrices):
     for matrix in matrices[1:]:
         total = total + matrix.to_sparse_coo()
     return total.coalesce().to_sparse_csr()
+
+
+def others(g, rows, columns, count):
+    """Pairs of nodes that are no edges, without replacement: by trial, or from all of them where most are wanted."""
+    n = g.s.shape[0]
+
+    def table():
+        is_edge = torch.zeros(n * n, dtype=torch.bool)
+        is_edge[rows * n + columns] = True
+        return is_edge
+
+    is_edge = g.once("is edge", table)
+    there = n * n - len(rows)
+    if 2 * count > there:
+        codes = torch.nonzero(~is_edge).view(-1)
+    else:
+        codes = torch.randint(n * n, (int(1.2 * count * n * n / there) + 16,))
+        codes = torch.unique(codes[~is_edge[codes]])
+    codes = codes[torch.randperm(len(codes))[:count]]
+    return codes // n, codes % n
 
 
 def edges_of(matrix):
@@ -322,6 +375,11 @@ def drawn(params, features, classes):
         inner = {"inner.phi": torch.zeros(params["layers"] - 2, d)} if params["layers"] > 2 else {}
         return {"first.weight": glorot(f, d), "first.bias": torch.zeros(d), "first.phi": 0.01 * torch.randn(f), **inner,
                 "last.weight": glorot(d, c), "last.bias": torch.zeros(c), "last.phi": 0.01 * torch.randn(d)}
+    if model == "supergat":
+        units, outputs = d * params["heads"], c * params["out-heads"]
+        w = {"conv1.weight": glorot(f, units), "conv1.attention": glorot(2 * d, params["heads"]), "conv1.bias": torch.zeros(units),
+             "conv2.weight": glorot(units, outputs), "conv2.attention": glorot(2 * c, params["out-heads"]), "conv2.bias": torch.zeros(c)}
+        return {name: value for name, value in w.items() if params["kind"] == "mx" or "attention" not in name}
     if model == "fagcn":
         gates = {f"gate{i}.weight": glorot(2 * d, 1) for i in range(1, params["layers"] + 1)}
         gates.update({f"gate{i}.bias": torch.zeros(1) for i in range(1, params["layers"] + 1)})

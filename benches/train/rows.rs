@@ -18,6 +18,7 @@ const MODELS: &[(&str, &str, &str)] = &[
     ("gcn-kipf", "gcn-kipf", r#"{"hidden": 64, "dropout": 0.5}"#),
     ("gcn-ogb", "gcn-ogb", r#"{"hidden": 64, "layers": 3, "dropout": 0.5}"#),
     ("sgcn", "sgcn", r#"{"order": 2, "dropout": 0.0}"#),
+    ("supergat", "supergat", SUPERGAT),
     ("fagcn", "fagcn", r#"{"hidden": 64, "layers": 2, "epsilon": 0.3, "dropout": 0.5}"#),
     ("appnp", "appnp", r#"{"hidden": 64, "dropout": 0.5, "order": 10, "alpha": 0.1}"#),
     ("lgc", "lgc", r#"{"order": 10, "dropout": 0.5}"#),
@@ -31,6 +32,7 @@ const MODELS: &[(&str, &str, &str)] = &[
     ("pp-gnn", "pp-gnn", PP),
     ("pp-gnn-features", "pp-gnn", PP_FEATURES),
 ];
+const SUPERGAT: &str = r#"{"kind": "mx", "hidden": 8, "heads": 8, "out-heads": 8, "dropout": 0.5, "edge-loss": 4.0, "edges": 0.8, "negatives": 0.5}"#;
 const PP: &str =
     r#"{"hidden": 64, "dropout": 0.5, "dprate": 0.5, "order": 4, "bins": 4, "eta": 0.85, "masks": "shared"}"#;
 const PP_FEATURES: &str =
@@ -147,6 +149,12 @@ impl Row {
                 inner.dense(d, c).convolve(c, 3)
             }
             "sgcn" => (0..order).fold(epoch.features("features", c, false), |epoch, _| epoch.convolve(c, 2)),
+            "supergat" => {
+                let (units, outputs) = (d, c * self.number("out-heads"));
+                // Scores and sums for training and evaluation, four products on the way back, and the loss on pairs: three for 1.2.
+                let epoch = epoch.features("features", units, true).convolve(units, 12);
+                epoch.dense(units, outputs).convolve(outputs, 12)
+            }
             "fagcn" => {
                 let epoch = epoch.features("features", d, true);
                 // The gradients of gates are a fourth product.

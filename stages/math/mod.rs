@@ -9,6 +9,7 @@ pub mod csr;
 pub mod dense;
 pub mod eigen;
 pub mod kernels;
+pub mod pairs;
 pub mod pca;
 pub mod python_random;
 pub mod random;

@@ -28,6 +28,7 @@ mod propagated;
 mod response;
 mod sgcn;
 mod streams;
+mod supergat;
 mod tdgnn;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -58,6 +59,7 @@ pub use pp_gnn::PpGnn;
 pub use response::{At, Learned, Level, Local, Respond, polynomial};
 pub use sgcn::Sgcn;
 pub use streams::{BatchStreams, Streams};
+pub use supergat::SuperGat;
 pub use tdgnn::Tdgnn;
 pub use weights::{Named, Param, State, WeightName, Weights};
 pub use work::{CALLS, GraphSizes, ModelWork, TERMS};
@@ -70,6 +72,7 @@ pub static MODELS: &[ModelDef] = &[
     ModelDef::of::<GcnKipf>(),
     ModelDef::of::<GcnOgb>(),
     ModelDef::of::<Sgcn>(),
+    ModelDef::of::<SuperGat>(),
     ModelDef::of::<Fagcn>(),
     ModelDef::of::<Appnp>(),
     ModelDef::of::<Lgc>(),

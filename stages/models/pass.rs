@@ -1,4 +1,4 @@
-//! The randomness of one pass through a model: masks, which only training has.
+//! The randomness of one pass through a model: masks and samples, which only training has.
 
 use std::sync::Arc;
 
@@ -39,6 +39,11 @@ impl<'s> Pass<'s> {
     /// Returns whether the pass trains: it draws masks, and a model adds its own terms to the loss.
     pub fn trains(&self) -> bool {
         self.sides.train()
+    }
+
+    /// Draws something for every lane from its streams. A pass that only evaluates must not ask for it.
+    pub fn draw<R: Send>(&mut self, draw: impl Fn(&mut Streams) -> R + Sync + Send) -> Vec<R> {
+        self.lanes.par_iter_mut().map(draw).collect()
     }
 
     /// Names dropout of rate `p`, whose masks are drawn from the streams of a purpose.

@@ -237,6 +237,29 @@ impl ModelWork {
         work
     }
 
+    /// Attention of some heads, `columns` of all of them together.
+    #[must_use]
+    pub fn attention(self, columns: impl Into<Size>, heads: usize) -> Self {
+        let (nodes, entries, columns) = (self.graph.nodes, self.graph.entries, columns.into());
+        // A product for scores and one for the sum, for training and evaluation; on the way back scores anew, the gradients of weights,
+        // and two sums. Weights are made three times, of exponentials.
+        let mut work = self.plus(HOPS, entries * columns * 8, 4.0).plus(UNITS, entries * heads * 24, 0.0);
+        work = work.plus(UNITS, nodes * columns * 3, 0.0).keeps(columns, 5.0);
+        work.held = work.held + entries * heads * 3;
+        work.widest = work.widest.max(nodes * columns * 2).max(entries * heads);
+        work
+    }
+
+    /// A loss on pairs of nodes, `share` for every entry of the operator.
+    #[must_use]
+    pub fn links(self, share: f64, columns: impl Into<Size>) -> Self {
+        let (pairs, columns) = (self.graph.entries * share, columns.into());
+        // A product for logits, and one for the gradients of either end; pairs are drawn, and sorted by their ends.
+        let mut work = self.plus(HOPS, pairs * columns * 3, 4.0).plus(UNITS, pairs * 24, 0.0).keeps(columns, 1.0);
+        work.held = work.held + pairs * 9;
+        work
+    }
+
     /// A sum over separated hops.
     #[must_use]
     pub fn hop_sum(self, hops: &[usize], columns: impl Into<Size>) -> Self {
@@ -339,6 +362,18 @@ pub(crate) mod tests {
         assert_eq!(amount(&work, HOPS), 500.0 * 16.0 * 4.0);
         assert_eq!(amount(&work, UNITS) - amount(&before, UNITS), 100.0 * 16.0 * 3.0 + 500.0 * 6.0);
         assert_eq!((work.held.value - before.held.value, work.calls - before.calls), (100.0 * 16.0 * 5.0 + 500.0, 3.0));
+    }
+
+    #[test]
+    fn attention_takes_eight_products_and_holds_numbers_per_entry_and_head() {
+        let (before, work) = (ModelWork::on(&graph()), ModelWork::on(&graph()).attention(16, 8));
+        assert_eq!(amount(&work, HOPS), 500.0 * 16.0 * 8.0);
+        assert_eq!(amount(&work, UNITS) - amount(&before, UNITS), 500.0 * 8.0 * 24.0 + 100.0 * 16.0 * 3.0);
+        assert_eq!(work.held.value - before.held.value, 100.0 * 16.0 * 5.0 + 500.0 * 8.0 * 3.0);
+        assert_eq!(work.widest.known(), Some(500 * 8));
+        let work = before.clone().links(1.2, 16);
+        assert_eq!(amount(&work, HOPS), 600.0 * 16.0 * 3.0);
+        assert_eq!(work.held.value - before.held.value, 100.0 * 16.0 + 600.0 * 9.0);
     }
 
     #[test]

@@ -108,12 +108,12 @@ fn graphs_help_the_models_that_see_them() {
     };
     let features_alone = accuracy_of("lr", &json!({"dropout": 0.0}), false);
     assert!((0.6..0.85).contains(&features_alone), "the features say something: {features_alone}");
-    for model in ["gcn", "fagcn", "appnp", "gpr-gnn", "h2gcn", "bernnet", "pp-gnn"] {
-        let plain = ["gcn", "fagcn", "h2gcn"].contains(&model);
+    for model in ["gcn", "supergat", "fagcn", "appnp", "gpr-gnn", "h2gcn", "bernnet", "pp-gnn"] {
+        let plain = ["gcn", "supergat", "fagcn", "h2gcn"].contains(&model);
         let small = if plain { json!({"hidden": 8}) } else { json!({"hidden": 8, "order": 4}) };
         for opposite in [false, true] {
-            // GCN and APPNP average over neighbours, whose classes are the others in the second graph.
-            if opposite && ["gcn", "appnp"].contains(&model) {
+            // These average over neighbours, whose classes are the others in the second graph.
+            if opposite && ["gcn", "supergat", "appnp"].contains(&model) {
                 continue;
             }
             let found = accuracy_of(model, &small, opposite);

@@ -114,6 +114,16 @@ fn check_finds_what_must_fail() {
     for (changes, why) in [
         (&[("model: gcn", "model: bernnet")][..], "`bernnet` filters with the Laplacian of a graph without self-loops"),
         (&[("model: gcn", "model: fagcn")], "`fagcn` sums over the neighbours of a graph without self-loops"),
+        (
+            &[
+                ("model: gcn", "model: supergat"),
+                (
+                    "normalize: {inputs: {graph: load}}",
+                    "normalize: {inputs: {graph: load}, params: {self-loops: false}}",
+                ),
+            ],
+            "in `supergat` every node attends to itself, too: its operator needs all self-loops, but `0` of `600` nodes have one",
+        ),
         (&[("featurize: {inputs: {graph: load}}", "featurize: {inputs: {graph: load}, params: {pca: 31}}")], "31"),
         (
             &[pp_gnn, ("epochs: 20", "epochs: 20, bins: 11")],

@@ -196,6 +196,44 @@ def adagnn(w, layers):
     return filtered(e, 1 + w["last.phi"]) @ w["last.weight"] + w["last.bias"]
 
 
+def by_head(w, layer, h, heads):
+    """Projected nodes, heads x nodes x f. The values of a feature stand beside each other, one per head."""
+    return (h @ w[f"conv{layer}.weight"]).reshape(N, -1, heads).permute(2, 0, 1)
+
+
+def attention(w, layer, q, kind):
+    """As published, with a row [q_i ; q_j] for every pair and head; heads x targets x sources."""
+    s = q @ q.transpose(1, 2)
+    if kind == "sd":
+        e = s / np.sqrt(q.shape[2])
+    else:
+        pairs = torch.cat([q[:, :, None, :].expand(-1, N, N, -1), q[:, None, :, :].expand(-1, N, N, -1)], 3)
+        e = (pairs * w[f"conv{layer}.attention"].T[:, None, None, :]).sum(3) * torch.sigmoid(s)
+    e = torch.nn.functional.leaky_relu(e, 0.2)
+    return torch.softmax(e.masked_fill(S == 0, -torch.inf), 2)
+
+
+def supergat_units(w, kind, heads):
+    q = by_head(w, 1, x, heads)
+    sums = attention(w, 1, q, kind) @ q
+    return torch.nn.functional.elu(sums.permute(1, 2, 0).reshape(N, -1) + w["conv1.bias"])
+
+
+def supergat(w, kind, heads, out_heads):
+    q = by_head(w, 2, supergat_units(w, kind, heads), out_heads)
+    return (attention(w, 2, q, kind) @ q).mean(0) + w["conv2.bias"]
+
+
+def edge_loss(w, kind, heads, out_heads):
+    """All edges and all other pairs: nothing is left to chance."""
+    total = torch.tensor(0.0)
+    for layer, h, count in [(1, x, heads), (2, supergat_units(w, kind, heads), out_heads)]:
+        q = by_head(w, layer, h, count)
+        z = (q @ q.transpose(1, 2)).mean(0) / (np.sqrt(q.shape[2]) if kind == "sd" else 1)
+        total = total + torch.nn.functional.binary_cross_entropy_with_logits(z, (S != 0).double())
+    return total
+
+
 def fagcn(w, layers, epsilon):
     """As published, with a row [h_i ; h_j] for every pair; A0 leaves those of edges."""
     start = h = torch.relu(x @ w["t1.weight"] + w["t1.bias"])
@@ -555,6 +593,20 @@ def further_convolutions():
     same(adagnn(flat, 2), gcn(named), "AdaGNN and GCN")
     powers = sum(torch.matrix_power(S, k) @ mlp(two) for k in range(5))
     same(tdgnn(two, [1, 2, 3, 4]), powers, "TDGNN and powers")
+    others = N * N - np.count_nonzero(LOOPS)
+    for kind, heads, out_heads, weight in [("mx", 2, 3, 0.7), ("sd", 2, 1, 0.4), ("mx", 1, 2, 0.0)]:
+        w = {"conv1.weight": wave((F, D * heads), 1), "conv1.attention": wave((2 * D, heads), 5), "conv1.bias": wave((D * heads,), 3),
+             "conv2.weight": wave((D * heads, C * out_heads), 2), "conv2.attention": wave((2 * C, out_heads), 6), "conv2.bias": wave((C,), 4)}
+        if kind == "sd":
+            w = {name: value for name, value in w.items() if "attention" not in name}
+        params = {**LAYERS, "kind": kind, "heads": heads, "out-heads": out_heads, "edge-loss": weight, "edges": 1.0}
+        params["negatives"] = round((others + 0.5) / np.count_nonzero(LOOPS), 4)
+        case(f"supergat-{kind}" + " without edges" * (weight == 0), "supergat", params, w,
+             lambda w, k=kind, h=heads, o=out_heads: supergat(w, k, h, o),
+             lambda w, k=kind, h=heads, o=out_heads, weight=weight: weight * edge_loss(w, k, h, o) if weight else torch.tensor(0.0))
+        # With weights of zero, attention is a mean over the neighbours and the node itself.
+        even = attention(w, 1, torch.zeros(heads, N, D), kind)
+        same(even, torch.tensor(full / full.sum(1)[:, None]).expand(heads, N, N), "attention of zeros")
     w = {"t1.weight": wave((F, D), 1), "t1.bias": wave((D,), 3), "gate1.weight": wave((2 * D, 1), 5), "gate1.bias": wave((1,), 6),
          "gate2.weight": wave((2 * D, 1), 7), "gate2.bias": wave((1,), 8), "t2.weight": wave((D, C), 2), "t2.bias": wave((C,), 4)}
     params = {"hidden": D, "layers": 2, "epsilon": 0.3, "dropout": 0.0}

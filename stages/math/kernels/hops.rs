@@ -68,6 +68,12 @@ impl Hops {
         (0..self.n()).find(|i| self.matrix.get(*i, *i) != 0.0)
     }
 
+    /// Returns the first row without an entry on the diagonal, if there is one; an entry of value 0 is one.
+    pub fn first_without_loop(&self) -> Option<usize> {
+        let has_loop = |i: usize| self.matrix.row(i).0.iter().any(|j| *j as usize == i);
+        (0..self.n()).find(|i| !has_loop(*i))
+    }
+
     /// Returns the ranges of rows that make a task each.
     pub fn tasks(&self) -> &[Range<usize>] {
         &self.tasks

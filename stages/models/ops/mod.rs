@@ -20,15 +20,18 @@ macro_rules! on_gpu {
     };
 }
 
+mod attention;
 mod batch_norm;
 mod columns;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod dropout;
+mod elu;
 mod filter;
 mod gated_sum;
 mod hop_sum;
 mod layers;
+mod link_loss;
 mod loss;
 mod masks;
 mod product;
@@ -44,9 +47,11 @@ mod tape;
 mod tests;
 mod units;
 
+pub use attention::Merge;
 pub use batch_norm::Moments;
 pub use filter::Eigenvectors;
 pub(crate) use layers::{LayerWeights, PassMasks};
+pub use link_loss::Links;
 pub use loss::{LaneScore, PassScores, Targets, score_pass};
 pub use masks::{LaneMasks, Mask, Masks};
 pub use propagate::{Basis, Propagator};

@@ -41,6 +41,17 @@ impl Sizes {
         out
     }
 
+    /// Copies a tensor and changes some rows of a lane at a time: `change` gets the place of their first entry, and the lane.
+    pub fn pieces<T: Element>(self, x: &[T], change: impl Fn(usize, usize, &mut [T]) + Sync) -> Vec<T> {
+        let mut out = x.to_vec();
+        let (lane, piece) = (self.lane(), (RANGE * self.columns).max(1));
+        out.par_chunks_mut(lane).enumerate().for_each(|(i, out)| {
+            let pieces = out.par_chunks_mut(piece).enumerate();
+            pieces.for_each(|(at, out)| change(i * lane + at * piece, i, out));
+        });
+        out
+    }
+
     /// X ⊙ s with a factor for every row of every lane.
     pub fn scaled<T: Element>(self, x: &[T], s: &[T]) -> Vec<T> {
         self.rows(|at, _, out| {

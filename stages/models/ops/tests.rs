@@ -12,7 +12,7 @@ use candle_core::{DType, Tensor, Var};
 
 use super::*;
 use crate::models::testing::{assert_tape_gradients, bits, distance, flat, normal, with_threads};
-use cases::{Case, Sizes, cases, gated_sums, on_features, units};
+use cases::{Case, Sizes, attention, cases, gated_sums, on_features, units};
 
 /// Odd and even widths, one node, one lane, one hidden unit, rows beyond a task of the layers.
 const SIZES: [Sizes; 6] = [
@@ -158,8 +158,9 @@ fn the_evaluation_beside_has_the_bytes_of_one_alone() {
 #[test]
 fn evaluation_sees_what_is_there_before_dropout() {
     for sizes in SIZES.into_iter().chain([WIDE]) {
-        let (cases, gated) = (units(sizes), gated_sums(sizes));
-        for (kept, dropped) in [(&cases[0], &cases[1]), (&cases[2], &cases[3]), (&gated[0], &gated[1])] {
+        let cases = units(sizes);
+        let (gated, attention) = (gated_sums(sizes), attention(sizes));
+        for [kept, dropped] in cases.as_chunks::<2>().0.iter().chain([&gated]).chain(&attention) {
             let all = 0..kept.lanes;
             let vars = tensors(&inputs(kept, &all, DType::F32));
             let both = (dropped.op)(&vars, None, all.clone(), &Tape::new(Sides::Both)).unwrap();

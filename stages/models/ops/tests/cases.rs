@@ -1,5 +1,6 @@
 //! The operations, and how candle computes the same.
 
+mod attention;
 mod columns;
 mod gated;
 
@@ -18,6 +19,7 @@ use crate::math::testing::symmetric;
 use crate::models::testing::{flat, normal};
 use crate::models::{FeatureView, Input};
 use crate::tensor::slices::by_float;
+pub use attention::attention;
 pub use gated::gated_sums;
 
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +154,8 @@ pub fn cases(s: Sizes) -> Vec<Case> {
     all.extend(with_masks(s, &z));
     all.extend(units(s));
     all.extend(gated_sums(s));
+    all.extend(attention(s).into_iter().flatten());
+    all.push(attention::link_loss(s));
     for sparse in [false, true] {
         for hidden in [false, true] {
             all.extend([0, 1, 2].map(|passes| on_features(s, sparse, hidden, passes)));

@@ -40,6 +40,12 @@ pub fn cases(s: Sizes, z: &Tensor) -> Vec<Case> {
                 (&x[0] + way).unwrap()
             }),
         ),
+        case(
+            "bias and ELU",
+            vec![z.clone(), row(48)],
+            Box::new(|x, eval, _, tape| sided(&x[0], eval, tape).bias_elu(&x[1])),
+            Box::new(|x| x[0].broadcast_add(&x[1].unsqueeze(1).unwrap()).unwrap().elu(1.0).unwrap()),
+        ),
         Case {
             any_width: vec![0],
             ..case(
