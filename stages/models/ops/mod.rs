@@ -33,6 +33,7 @@ mod loss;
 mod masks;
 mod product;
 mod propagate;
+mod regroup;
 mod response;
 mod side_by_side;
 mod sided;

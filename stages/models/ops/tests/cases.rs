@@ -1,6 +1,7 @@
 //! The operations, and how candle computes the same.
 
 mod columns;
+mod directed;
 mod gated;
 
 use std::ops::Range;
@@ -152,6 +153,7 @@ pub fn cases(s: Sizes) -> Vec<Case> {
     all.extend(with_masks(s, &z));
     all.extend(units(s));
     all.extend(gated_sums(s));
+    all.extend(directed::directed(s));
     for sparse in [false, true] {
         for hidden in [false, true] {
             all.extend([0, 1, 2].map(|passes| on_features(s, sparse, hidden, passes)));
