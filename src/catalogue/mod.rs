@@ -121,7 +121,7 @@ impl KnownDatasets for DataFolder<'_> {
         let found = self.catalogue.get(name)?;
         Some(found.map(|manifest| Known {
             source: Source { folder: manifest.root(self.data_dir), ..manifest.text.clone() },
-            params: manifest.load.clone(),
+            params: manifest.load.iter().chain(&manifest.further).cloned().collect(),
             by_hand: manifest.by_hand(),
         }))
     }

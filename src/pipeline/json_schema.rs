@@ -148,6 +148,10 @@ fn params(registry: &Registry, def: &StageDef) -> Value {
     if def.name == "load" {
         properties.insert("dataset".into(), json!({"type": "string", "description": "Name of one of the data sets"}));
     }
+    if let Some(from) = def.from_dataset {
+        let about = format!("Instead of `{}`: a file of the data set, by its name under `{}`", from.param, from.field);
+        properties.insert(from.choice.into(), json!({"type": "string", "description": about}));
+    }
     let Some(choice) = def.choice else {
         return json!({"type": "object", "additionalProperties": false, "properties": properties});
     };

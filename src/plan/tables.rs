@@ -126,7 +126,7 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
     }
     let (mut missing, mut absent) = (BTreeMap::new(), BTreeMap::new());
     for (place, runs) in lacking {
-        let why = |at: usize| builder.absent[at].0.in_short();
+        let why = |at: usize| builder.absent[at].absence.in_short();
         let Some(candidates) = cells.get_mut(&place) else {
             absent.extend(runs.first().map(|(_, at)| (place, why(*at))));
             continue;
