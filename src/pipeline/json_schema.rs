@@ -19,7 +19,12 @@ pub fn json_schema(registry: &Registry) -> Value {
             })
         })
         .collect();
-    let load = registry.stage("load").map_or(json!({"type": "object"}), |d| params(registry, d));
+    let mut dataset = registry.stage("load").map_or(json!({"type": "object"}), |d| params(registry, d));
+    for from in stages().filter_map(|d| d.from_dataset) {
+        let about = format!("Files by name, for `{}` of a stage", from.choice);
+        dataset["properties"][from.field] =
+            json!({"type": "object", "additionalProperties": {"type": "string"}, "description": about});
+    }
     let words = json!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]});
     let settings = json!({
         "type": "object",
@@ -63,7 +68,7 @@ pub fn json_schema(registry: &Registry) -> Value {
             "datasets": {
                 "type": "object",
                 "description": "Data sets by name: parameters of `load`",
-                "additionalProperties": load,
+                "additionalProperties": dataset,
             },
             "stages": {
                 "type": "object",

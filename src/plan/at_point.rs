@@ -124,6 +124,10 @@ impl<'b> Builder<'b> {
 
     /// The name of the data set that a stage reads files of at a point: `load`, or a stage after it that data sets have files for.
     pub(super) fn dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
+        let by_name = |from: FromDataset| self.said(used, point, from.choice).is_some_and(|name| !name.is_null());
+        if used.def.from_dataset.is_some_and(|from| !by_name(from)) {
+            return None;
+        }
         let mut above = vec![used];
         while let Some(stage) = above.pop() {
             if stage.def.name == DATASET_STAGE {

@@ -2,8 +2,13 @@
 
 use crate::support::{Project, finish, real_data};
 
-/// A ring of 24 nodes in a table, with the relations that these rows say; `mine` and `bare` are the same graph.
 fn project(relate: &str, methods: &str, datasets: &str, more: &str) -> Project {
+    on_ring(Project::new(), relate, methods, datasets, more)
+}
+
+/// Adds `r.yaml`: a ring of 24 nodes in a table, with a file of its relations, and one that lacks a row. The data sets `mine` and `bare` are
+/// the same graph, and only the first knows of its relations.
+pub fn on_ring(project: Project, relate: &str, methods: &str, datasets: &str, more: &str) -> Project {
     let n = 24;
     let nodes: String = (0..n).map(|i| format!("{i},{},{}.5,{}\n", i % 2, i % 5, 7 - i % 3)).collect();
     let edges: String = (0..n).map(|i| format!("{i},{}\n", (i + 1) % n)).collect();
@@ -36,7 +41,7 @@ tables:
 "
     );
     let short = pairs.lines().filter(|line| !line.starts_with("3,4\t")).map(|line| format!("{line}\n"));
-    Project::new()
+    project
         .file("r.yaml", &text)
         .file("nodes.csv", &format!("id,label,a,b\n{nodes}"))
         .file("edges.csv", &format!("source,target\n{edges}"))
@@ -105,4 +110,9 @@ sweep:
     run("run").exit(0).says("no `neighbourhoods` of `squirrel` are known");
     let made = std::fs::read_dir(project.path("artifacts/objects/relate")).unwrap().count();
     assert_eq!(made, 3, "one for each embedding of Texas");
+    // A file of one's own is no missing data of Texas.
+    let (stages, _) = text.split_once("sweep:").unwrap();
+    project.write("q.yaml", stages.replace("embedding: isomap", "file: q.txt"));
+    let own = finish(project.command(&["check", "q.yaml"]).env("PPGNN_DATA_DIR", &data));
+    own.exit(4).says("cannot read `./q.txt`");
 }
