@@ -19,6 +19,7 @@ pub mod normalize;
 pub mod optim;
 pub mod project;
 pub mod reading;
+pub mod relate;
 pub mod separate;
 pub mod split;
 pub mod tabulate;
@@ -38,6 +39,7 @@ pub static STAGES: &[StageDef] = &[
     StageDef::of::<evd::Evd>(),
     StageDef::of::<project::Project>(),
     StageDef::of::<separate::Separate>(),
+    StageDef::of::<relate::Relate>(),
     StageDef::of::<split::Split>(),
     StageDef::of::<train::Train>(),
     StageDef::of::<evaluate::Evaluate>(),

@@ -157,6 +157,7 @@ impl Stage for Train {
         Slot::optional("second-operator", Kind("operator")),
         Slot::optional("projection", Kind("projection")),
         Slot::optional("hops", Kind("hops")),
+        Slot::optional("relations", Kind("relations")),
         Slot::optional("pretrained", Kind("trained")),
     ];
     const CHOICE: Option<Choice> = Some(Choice::of::<ModelDef>("model"));
@@ -181,7 +182,7 @@ impl Stage for Train {
         let (operator, nodes, splits) = (job.input("operator")?, job.input("nodes")?, job.input("splits")?);
         let (spectrum, second_operator) = (job.optional("spectrum")?, job.optional("second-operator")?);
         let (projection, hops) = (job.optional("projection")?, job.optional("hops")?);
-        let pretrained = job.optional("pretrained")?;
+        let (relations, pretrained) = (job.optional("relations")?, job.optional("pretrained")?);
         let parts = GraphParts {
             operator: &operator,
             nodes: &nodes,
@@ -189,6 +190,7 @@ impl Stage for Train {
             second_operator: second_operator.as_ref(),
             projection: projection.as_ref(),
             hops: hops.as_ref(),
+            relations: relations.as_ref(),
         };
         train(params, parts, pretrained.as_ref(), &splits, job)
     }

@@ -26,8 +26,10 @@ import torch.nn.functional as F
 class Graph:
     """Operator, features and what is made of them once."""
 
-    def __init__(self, operator, features, labels, train, val, hops=None, sides=None, sparse=False, second=None):
+    def __init__(self, operator, features, labels, train, val, hops=None, sides=None, sparse=False, second=None, related=None):
         self.s, self.x, self.sparse, self.second = operator, features, sparse, second
+        # Parts of a node, and the matrices of all relations on parts.
+        self.parts, self.apart, self.mean = related or (0, None, None)
         self.labels, self.train, self.val, self.hops = labels, train, val, hops or {}
         # Eigenvalues, and eigenvectors in columns, of both sides.
         self.sides = sides or {}
@@ -166,6 +168,13 @@ class Net(torch.nn.Module):
         for c, l in zip(theta[1:], p["hops"]):
             out = out + c * (g.hops[l] @ h)
         return out
+
+    def geom_gcn(self, w, g, p):
+        """All relations are one product, on rows that are parts of nodes."""
+        n, parts, d = len(g.labels), g.parts, p["hidden"]
+        z = g.times(w["layer1.weight"], p["dropout"], self.training)
+        h = F.relu(g.apart @ z.reshape(n * parts, d)).reshape(n, parts * d)
+        return g.mean @ (self.drop(h, p["dropout"]) @ w["layer2.weight"]).reshape(n * parts, -1)
 
     def h2gcn(self, w, g, p):
         r = g.times(w["embed.weight"])
@@ -330,7 +339,19 @@ def csr(indptr, indices, values, shape, dtype=torch.float32):
     return torch.sparse_csr_tensor(indptr, indices, torch.as_tensor(np.asarray(values)).to(dtype), size=shape)
 
 
-def drawn(params, features, classes):
+def related(indptr, indices, relations, dtype=torch.float32):
+    """Relations that some pair has, S_r of all of them on parts of nodes, and their mean over nine."""
+    degree = np.diff(np.asarray(indptr, dtype=np.int64))
+    n, rows, columns = len(degree), np.repeat(np.arange(len(degree)), degree), np.asarray(indices, dtype=np.int64)
+    used = np.unique(relations)
+    parts, part = len(used), np.searchsorted(used, relations)
+    values = torch.tensor((degree[rows] * degree[columns]) ** -0.5).to(dtype)
+    entries = lambda at, value, height: torch.sparse_coo_tensor(
+        torch.tensor(np.stack([at, columns * parts + part])), value, (height, n * parts)).coalesce().to_sparse_csr()
+    return parts, entries(rows * parts + part, values, n * parts), entries(rows, values / 9, n)
+
+
+def drawn(params, features, classes, parts):
     """Weights of a model by the program's names, for timing: their values do not matter."""
     d, f, c = params.get("hidden", 64), features, classes
     glorot = lambda *shape: torch.empty(*shape).uniform_(-1, 1) * (6 / (shape[-2] + shape[-1])) ** 0.5
@@ -362,6 +383,8 @@ def drawn(params, features, classes):
             if params.get("filters") == "features":
                 extra.update({f"spectral-{name}": value.clone() for name, value in two.items()})
         return {**two, **extra}
+    if model == "geom-gcn":
+        return {"layer1.weight": glorot(f, parts * d), "layer2.weight": glorot(parts * d, parts * c)}
     if model == "h2gcn":
         return {"embed.weight": glorot(f, d), "classifier.weight": glorot((3 if params["rounds"] == 1 else 7) * d, c)}
     if model == "arma":
@@ -391,7 +414,7 @@ def drawn(params, features, classes):
 
 def train(graph, params, seconds):
     torch.manual_seed(0)
-    weights = drawn(params, graph.x.shape[1], int(graph.labels.max()) + 1)
+    weights = drawn(params, graph.x.shape[1], int(graph.labels.max()) + 1, graph.parts)
     net = Net(graph, params, weights)
     for name, value in net.weights().items():
         if name.endswith(".scale"):
@@ -450,7 +473,10 @@ def load(objects, sparse):
     parts = tensors(objects, "split", "splits")["parts"][0]
     part = lambda which: torch.as_tensor(np.flatnonzero(parts == which))
     labels = torch.as_tensor(nodes["labels"].astype(np.int64))
-    return Graph(square(operator), x, labels, part(1), part(2), hops, sides, sparse, square(second) if second else None)
+    relations = tensors(objects, "relate", "relations")
+    relations = related(relations["indptr"], relations["indices"], relations["relations"]) if relations else None
+    second = square(second) if second else None
+    return Graph(square(operator), x, labels, part(1), part(2), hops, sides, sparse, second, relations)
 
 
 def normalised(told, loops, two_hops=False):
@@ -463,6 +489,15 @@ def normalised(told, loops, two_hops=False):
         a = ((near @ near > 0) & (near == 0)).to(a.dtype)
     scale = torch.where(a.sum(1) > 0, a.sum(1), torch.inf) ** -0.5
     return a, scale[:, None] * a * scale[None, :]
+
+
+def relations_of(told):
+    """Who hears whom in which relation: neighbours, a node five further on, the node itself."""
+    n, a = told["nodes"], normalised(told, 0.0)[0]
+    relation = lambda i, j: 8 if i == j else (3 * i + 5 * j) % 4 if a[i, j] else 4 + i % 3 if j == (i + 5) % n else None
+    rows = [[(j, relation(i, j)) for j in range(n) if relation(i, j) is not None] for i in range(n)]
+    columns, relations = zip(*(pair for row in rows for pair in row))
+    return related(np.cumsum([0, *map(len, rows)]), columns, relations, torch.float64)
 
 
 def check(path):
@@ -480,13 +515,14 @@ def check(path):
     hops = {l: (powers * ((distance == l) | ((distance == 0) & (l == 1)))).to_sparse_csr() for l in range(1, 5)}
     sides = {name: (torch.tensor(side["values"]), dense(side["vectors"]).T) for name, side in told["spectrum"].items()}
     worst, compared = 0.0, 0
-    second = normalised(told, 0.0, two_hops=True)[1].to_sparse_csr()
+    second, relations = normalised(told, 0.0, two_hops=True)[1].to_sparse_csr(), relations_of(told)
     for case in file["cases"]:
         operator = normalised(told, 0.0)[1] if case["model"] in ("bernnet", "fagcn", "h2gcn") else s
         for sparse in (False, True):
             train_nodes = torch.tensor(told["train"])
             x = dense(told["features"])
-            graph = Graph(operator.to_sparse_csr(), x, labels, train_nodes, train_nodes, hops, sides, sparse, second)
+            given = operator.to_sparse_csr(), x, labels, train_nodes, train_nodes
+            graph = Graph(*given, hops, sides, sparse, second, relations)
             params = {"model": case["model"], **case["params"]}
             net = Net(graph, params, {name: dense(value) for name, value in case["weights"].items()})
             for name, value in case.get("states", {}).items():

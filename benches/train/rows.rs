@@ -19,6 +19,7 @@ const MODELS: &[(&str, &str, &str)] = &[
     ("gcn-ogb", "gcn-ogb", r#"{"hidden": 64, "layers": 3, "dropout": 0.5}"#),
     ("sgcn", "sgcn", r#"{"order": 2, "dropout": 0.0}"#),
     ("supergat", "supergat", SUPERGAT),
+    ("geom-gcn", "geom-gcn", r#"{"hidden": 48, "dropout": 0.5}"#),
     ("fagcn", "fagcn", r#"{"hidden": 64, "layers": 2, "epsilon": 0.3, "dropout": 0.5}"#),
     ("appnp", "appnp", r#"{"hidden": 64, "dropout": 0.5, "order": 10, "alpha": 0.1}"#),
     ("lgc", "lgc", r#"{"order": 10, "dropout": 0.5}"#),
@@ -121,6 +122,10 @@ impl Row {
             stages.push(format!("two-hops: {{ uses: normalize, inputs: {{ graph: load }}, {params} }}"));
             inputs = ", second-operator: two-hops".into();
         }
+        if self.model() == "geom-gcn" {
+            stages.push("relate: { inputs: { graph: load }, params: { embedding: isomap } }".into());
+            inputs = ", relations: relate".into();
+        }
         let mut params = self.params.clone();
         for (name, value) in [("window", 0.0), ("lr", 0.005), ("weight-decay", 0.001)] {
             params.insert(name.into(), if name == "window" { 0.into() } else { value.into() });
@@ -154,6 +159,12 @@ impl Row {
                 // Scores and sums for training and evaluation, four products on the way back, and the loss on pairs: three for 1.2.
                 let epoch = epoch.features("features", units, true).convolve(units, 12);
                 epoch.dense(units, outputs).convolve(outputs, 12)
+            }
+            "geom-gcn" => {
+                // Isomap's neighbours have all relations.
+                let (parts, d) = (9, self.number("hidden"));
+                let epoch = epoch.features("features", parts * d, true).convolve_second(d, 3);
+                epoch.dense(parts * d, parts * c).convolve_second(c, 3)
             }
             "fagcn" => {
                 let epoch = epoch.features("features", d, true);

@@ -36,7 +36,7 @@ impl Side {
         self.project.objects()
     }
 
-    /// Entries of the separated hops, or of the second operator; 0 if there are none.
+    /// Entries of the separated hops, of the second operator, or pairs of related nodes; 0 if there are none.
     pub fn hop_entries(&self) -> f64 {
         let read = |file: PathBuf| -> Value {
             let text = std::fs::read(file).unwrap_or_default();
@@ -45,6 +45,9 @@ impl Side {
         if let Some(folder) = self.project.artifact("separate") {
             let facts = read(folder.join("facts.json"));
             return facts["entries"].as_array().into_iter().flatten().filter_map(Value::as_f64).sum();
+        }
+        if let Some(folder) = self.project.artifact("relate") {
+            return read(folder.join("facts.json"))["pairs"].as_f64().unwrap_or(0.0);
         }
         let operators = std::fs::read_dir(self.project.artifacts("normalize")).into_iter().flatten().flatten();
         let is_second =

@@ -13,9 +13,13 @@
 //! load:                                  # parameters of the stage `load`; paths start from the folder
 //!   format: geom-gcn
 //!   edges: edges.txt
+//! neighbourhoods:                        # files of the stage `relate`, by the name of the embedding; may be absent
+//!   poincare: ../geom_neighbourhoods/texas_poincare.txt
 //! expect:                                # checked when the graph is loaded
 //!   nodes: 183
 //! ```
+//!
+//! A path may leave the folder for another one of the data directory, as those of `neighbourhoods` do above: `files` lists it so too.
 //!
 //! `url` and `sha256` are one value or a list: addresses are tried in order, any of the digests will do. All fields of
 //! a file may be absent. `arrays-sha256` is the digest of the decoded arrays of an `.npz` file
@@ -48,6 +52,8 @@ pub struct Manifest {
     pub files: Vec<DataFile>,
     /// Parameters of the stage `load`, `expect` among them; paths in them start from [`Manifest::root`].
     pub load: Vec<(Key, Node)>,
+    /// Files for other stages, by what they are called; their paths start from there too.
+    pub further: Vec<(Key, Node)>,
     /// The text that places in `load` refer to.
     pub text: Source,
 }
@@ -55,7 +61,7 @@ pub struct Manifest {
 /// One file of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataFile {
-    /// Path below the folder of the data set; never leads out of it.
+    /// Path from the folder of the data set; never leads out of the data directory.
     pub path: PathBuf,
     /// Where it can be fetched, in the order to try. None: the publisher has no direct address.
     pub urls: Vec<String>,
@@ -90,6 +96,15 @@ impl Manifest {
     /// Returns the folder of the data set below a data directory.
     pub fn root(&self, data_dir: &Path) -> PathBuf {
         data_dir.join(&self.folder)
+    }
+
+    /// Returns the files that `load` reads: all but those for other stages.
+    pub fn loaded(&self) -> impl Iterator<Item = &DataFile> {
+        let others: Vec<_> =
+            self.further.iter().flat_map(|(_, files)| files.entries()).map(|(_, n)| n.value()).collect();
+        self.files
+            .iter()
+            .filter(move |file| !others.iter().any(|other| other.as_str().map(Path::new) == Some(&file.path)))
     }
 
     /// Looks for every file, without reading any.
@@ -153,8 +168,10 @@ pub(super) fn read(name: &str, shown: &str, text: &str) -> Result<Manifest, Pipe
     Ok(read)
 }
 
-const FIELDS: [&str; 10] =
-    ["ppgnn", "title", "about", "licence", "source", "folder", "metric", "files", "load", "expect"];
+/// Fields that hold files for other stages than `load`.
+const FURTHER: [&str; 1] = ["neighbourhoods"];
+const FIELDS: [&str; 11] =
+    ["ppgnn", "title", "about", "licence", "source", "folder", "metric", "files", "load", FURTHER[0], "expect"];
 
 impl Reader<'_> {
     fn manifest(&mut self, name: &str, root: &Node, text: Source) -> Manifest {
@@ -170,6 +187,13 @@ impl Reader<'_> {
             self.map(Some(expect));
         }
         params.extend(root.entries().iter().filter(|(k, _)| k.name == "expect").cloned());
+        let further: Vec<_> =
+            root.entries().iter().filter(|(k, _)| FURTHER.contains(&k.name.as_str())).cloned().collect();
+        for (_, files) in &further {
+            self.map(Some(files));
+        }
+        let folder = folder.map(|(node, text)| self.inside(&text, &node.span, 0)).unwrap_or_default();
+        let depth = folder.components().count();
         let files = self.required(root, "files", None).map(|node| (node, self.map(Some(node))));
         if let Some((node, [])) = files {
             self.problems.add(&node.span, "a data set has one file at least", None);
@@ -181,14 +205,15 @@ impl Reader<'_> {
             licence: self.required_line(root, "licence"),
             source: self.required_line(root, "source"),
             metric: root.get("metric").map(|node| self.line(node)),
-            folder: folder.map(|(node, text)| self.inside(&text, &node.span)).unwrap_or_default(),
-            files: files.map(|(_, f)| f.iter().map(|(k, n)| self.file(k, n)).collect()).unwrap_or_default(),
+            folder,
+            files: files.map(|(_, f)| f.iter().map(|(k, n)| self.file(k, n, depth)).collect()).unwrap_or_default(),
             load: params,
+            further,
             text,
         }
     }
 
-    fn file(&mut self, key: &Key, node: &Node) -> DataFile {
+    fn file(&mut self, key: &Key, node: &Node, depth: usize) -> DataFile {
         self.map(Some(node));
         self.only(node, &["url", "bytes", "sha256", "arrays-sha256"], "a file");
         let bytes = node.get("bytes").and_then(|n| {
@@ -200,7 +225,7 @@ impl Reader<'_> {
         });
         let arrays = self.digests(node.get("arrays-sha256"));
         DataFile {
-            path: self.inside(&key.name, &key.span),
+            path: self.inside(&key.name, &key.span, depth),
             urls: self.addresses(node.get("url")),
             bytes,
             sha256: self.digests(node.get("sha256")),
@@ -237,13 +262,19 @@ impl Reader<'_> {
         found.iter().map(|text| text.to_ascii_lowercase()).collect()
     }
 
-    /// A relative path that stays below the folder it starts from, and that cannot be mistaken for half a download.
-    fn inside(&mut self, text: &str, span: &Span) -> PathBuf {
+    /// A relative path that cannot be mistaken for half a download, and that stays below the data directory: it starts from a folder
+    /// that is `depth` below it, and may leave that one first of all.
+    fn inside(&mut self, text: &str, span: &Span, depth: usize) -> PathBuf {
         let path = PathBuf::from(text);
-        let plain = path.components().all(|c| matches!(c, Component::Normal(_)));
+        let up = path.components().take_while(|c| matches!(c, Component::ParentDir)).count();
+        let rest = path.components().skip(up);
+        // Only folders stand in a data directory.
+        let plain = up <= depth
+            && (up == 0 || rest.clone().count() > 1)
+            && rest.clone().all(|c| matches!(c, Component::Normal(_)));
         let clean = !text.is_empty() && !text.contains(|c: char| c.is_control() || c == '\\');
         if !plain || !clean || text.ends_with('/') || text.ends_with(".part") {
-            let help = Some("write a relative path without `..`".into());
+            let help = Some("write a relative path that stays below the data directory".into());
             self.problems.add(span, format!("`{text}` cannot name a file of a data set"), help);
         }
         path

@@ -63,6 +63,7 @@ static MODELS: &[(&str, &str)] = built_in!["models":
     "gcn",
     "gcn-kipf",
     "gcn-ogb",
+    "geom-gcn",
     "gfir",
     "gpr-gnn",
     "h2gcn",
@@ -72,6 +73,7 @@ static MODELS: &[(&str, &str)] = built_in!["models":
     "pp-gnn",
     "sgcn",
     "shared",
+    "supergat",
     "tdgnn",
 ];
 
@@ -137,7 +139,7 @@ impl Known for DataFolder<'_> {
         let found = self.catalogue.get(name)?;
         Some(found.map(|manifest| KnownDataset {
             source: Source { folder: manifest.root(self.data_dir), ..manifest.text.clone() },
-            params: manifest.load.clone(),
+            params: manifest.load.iter().chain(&manifest.further).cloned().collect(),
             by_hand: manifest.by_hand(),
         }))
     }

@@ -39,10 +39,11 @@ fn every_manifest_of_the_project_is_valid_and_complete() {
         assert!(folders.insert(manifest.folder.clone()), "{name} shares its folder");
         assert!(manifest.about.ends_with('.') && manifest.source.starts_with("https://"), "{name}");
         assert!(manifest.expected_count("nodes").is_some(), "{name}");
-        // What `load` names is what there is, and all of it.
+        // What stages are told of is what there is, and all of it.
         let files: BTreeSet<String> = manifest.files.iter().map(|f| f.path.display().to_string()).collect();
         let mut named = BTreeSet::new();
-        for (_, node) in &manifest.load {
+        let further = manifest.further.iter().flat_map(|(_, files)| files.entries());
+        for (_, node) in manifest.load.iter().chain(further) {
             let value = node.value();
             let items = value.as_array().cloned().unwrap_or(vec![value]);
             named.extend(items.iter().filter_map(Value::as_str).filter(|t| t.contains('.')).map(str::to_owned));
@@ -89,6 +90,16 @@ small.yaml:8:44: a file has no `size`"
     assert!(read(&SMALL.replace("ba7816", "xyz")).unwrap_err().contains("64 hexadecimal digits"));
     assert!(read(&SMALL.replace("format: geom-gcn", "path: a")).unwrap_err().contains("missing `format`"));
     assert!(read(&SMALL.replace("https://example.org/a", "ftp://a/a")).unwrap_err().contains("not an address"));
+}
+
+#[test]
+fn a_file_may_stand_in_another_folder_of_the_data_directory() {
+    let text = SMALL.replace("  a.txt", "  ../others/a.txt");
+    let text = format!("{text}neighbourhoods: {{ poincare: ../others/a.txt }}\n");
+    let manifest = super::manifest::read("small", "small.yaml", &text).unwrap();
+    assert_eq!(manifest.files[0].path, Path::new("../others/a.txt"));
+    assert_eq!((manifest.files.len(), manifest.loaded().count()), (1, 0));
+    assert!(read(&text.replace("../others", "../../others")).unwrap_err().contains("cannot name a file"));
 }
 
 #[test]

@@ -170,6 +170,10 @@ fn of_stage(def: &StageDef, registry: &Registry) -> Item {
             "for several values of `{param}`, only the largest is computed; the others are slices of it"
         ));
     }
+    if let Some(from) = def.from_dataset {
+        let (choice, param, field) = (from.choice, from.param, from.field);
+        details.push(format!("`{choice}` instead of `{param}` names one of the data set's `{field}`"));
+    }
     if def.on_device {
         details.push("computes on the device that `--device` selects".to_owned());
     }

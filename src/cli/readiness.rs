@@ -1,6 +1,7 @@
 //! Checks before anything runs: files that do not hold what they should.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use ppgnn_stages::contract::StageError;
 
@@ -16,18 +17,23 @@ pub fn prechecks(plan: &Plan) -> impl Iterator<Item = (&Node, StageError)> {
     plan.nodes.iter().filter_map(|node| Some((node, node.stage.precheck(&node.params).err()?)))
 }
 
-/// Compares the files of known data sets with their digests if they are about to be read. Graphs in the store were read
+/// Compares the files of known data sets with their digests if they are about to be read. What is in the store was read
 /// from files that matched.
 pub fn verify_data(plan: &Plan, states: &[NodeState], catalogue: &Catalogue, data: &DataArgs) -> Result<(), Failure> {
     let mut wrong: Vec<String> = Vec::new();
-    let read = plan.known_data.iter().filter(|(id, _)| states.get(id.0) == Some(&NodeState::Miss));
-    let names: BTreeSet<&String> = read.map(|(_, name)| name).collect();
-    for name in names {
+    let reads = plan.known_data.iter().filter(|(id, _)| states.get(id.0) == Some(&NodeState::Miss));
+    let mut read: BTreeMap<&String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for (id, name) in reads {
+        read.entry(name).or_default().extend(plan.node(*id).params.files().map(|(_, path)| path.to_owned()));
+    }
+    for (name, read) in read {
         let Some(manifest) = catalogue.get(name) else { continue };
         let manifest = manifest?;
         let root = manifest.root(&data.data_dir);
-        for file in &manifest.files {
-            if let Err(error) = file.verify(&root.join(&file.path)) {
+        for (file, path) in manifest.files.iter().map(|file| (file, root.join(&file.path))) {
+            if read.contains(&path)
+                && let Err(error) = file.verify(&path)
+            {
                 wrong.push(format!("{name}: {error}"));
             }
         }

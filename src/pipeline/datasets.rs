@@ -1,6 +1,7 @@
 //! Data sets: those that the file describes, and known ones that it only names.
 //!
-//! An entry under `datasets` is a set of parameters of `load`. With `dataset: other` it starts from another one; an entry
+//! An entry under `datasets` is a set of parameters of `load`, and of files for other stages
+//! ([`FromDataset`](ppgnn_stages::contract::FromDataset)). With `dataset: other` it starts from another one; an entry
 //! without `format` that has the name of a known data set starts from that. Relative paths keep starting from the folder
 //! of the text that they are written in; those of a known data set start from its folder with data.
 
@@ -21,7 +22,7 @@ pub const DATASET_PARAM: &str = "dataset";
 /// Every data set that a pipeline uses.
 #[derive(Default)]
 pub struct Datasets {
-    /// Parameters of `load` by name; every entry stands where it was written.
+    /// Parameters of `load`, and files for other stages, by name; every entry stands where it was written.
     pub all: Vec<(Key, Node)>,
     /// Which known data set an entry starts from.
     pub known: HashMap<String, String>,

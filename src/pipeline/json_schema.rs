@@ -19,7 +19,12 @@ pub fn json_schema(registry: &Registry) -> Value {
             })
         })
         .collect();
-    let load = registry.stage("load").map_or(json!({"type": "object"}), |d| params(registry, d));
+    let mut dataset = registry.stage("load").map_or(json!({"type": "object"}), |d| params(registry, d));
+    for from in stages().filter_map(|d| d.from_dataset) {
+        let about = format!("Files by name, for `{}` of a stage", from.choice);
+        dataset["properties"][from.field] =
+            json!({"type": "object", "additionalProperties": {"type": "string"}, "description": about});
+    }
     let words = json!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]});
     let settings = json!({
         "type": "object",
@@ -67,7 +72,7 @@ pub fn json_schema(registry: &Registry) -> Value {
             "datasets": {
                 "type": "object",
                 "description": "Data sets by name: parameters of `load`",
-                "additionalProperties": load,
+                "additionalProperties": dataset,
             },
             "stages": {
                 "type": "object",
@@ -172,6 +177,10 @@ fn params(registry: &Registry, def: &StageDef) -> Value {
     let mut properties = def.own_schema(registry)["properties"].as_object().cloned().unwrap_or_default();
     if def.name == "load" {
         properties.insert("dataset".into(), json!({"type": "string", "description": "Name of one of the data sets"}));
+    }
+    if let Some(from) = def.from_dataset {
+        let about = format!("Instead of `{}`: a file of the data set, by its name under `{}`", from.param, from.field);
+        properties.insert(from.choice.into(), json!({"type": "string", "description": about}));
     }
     let Some(choice) = def.choice else {
         return json!({"type": "object", "additionalProperties": false, "properties": properties});

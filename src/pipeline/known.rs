@@ -8,7 +8,7 @@ use super::yaml::{Key, Node};
 pub struct KnownDataset {
     /// The text that describes it; relative paths in it start from the folder with its data.
     pub source: Source,
-    /// Parameters of `load`, `expect` among them.
+    /// Parameters of `load`, `expect` among them, and files for other stages.
     pub params: Vec<(Key, Node)>,
     /// The publisher's page, if its files cannot be fetched.
     pub by_hand: Option<String>,

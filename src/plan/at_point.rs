@@ -1,23 +1,27 @@
 //! What a pipeline says of a stage at a point, and where it says so: data set, file, axes, `when`, `--set`.
 
+use ppgnn_stages::contract::FromDataset;
 use ppgnn_stages::contract::params::nearest_help;
 use serde_json::{Map, Value};
 
-use super::build::Builder;
+use super::build::{Builder, NoNode};
 use crate::pipeline::{At, DATASET_PARAM, DATASET_STAGE, Node, Setting, Span, StageUse, holds};
 
 impl<'b> Builder<'b> {
     /// Returns the parameters of a stage at a point, as written.
-    pub(super) fn written(&mut self, stage: usize, point: &[usize]) -> Option<Map<String, Value>> {
+    pub(super) fn written(&mut self, stage: usize, point: &[usize]) -> Result<Map<String, Value>, NoNode> {
         let used = &self.pipeline.stages[stage];
         let mut written = self.base[stage].clone();
         for setting in self.settings(used, point) {
             written.insert(setting.param.clone(), setting.value.value());
         }
-        if used.def.name != DATASET_STAGE {
-            return Some(written);
+        if let Some(from) = used.def.from_dataset {
+            return self.with_file(used, from, point, written);
         }
-        let Some(name) = written.shift_remove(DATASET_PARAM) else { return Some(written) };
+        if used.def.name != DATASET_STAGE {
+            return Ok(written);
+        }
+        let Some(name) = written.shift_remove(DATASET_PARAM) else { return Ok(written) };
         let datasets = &self.pipeline.datasets;
         let known = || {
             let own = datasets.all.iter().map(|(k, _)| k.name.as_str());
@@ -33,14 +37,65 @@ impl<'b> Builder<'b> {
             let span = self.span_of(used, point, DATASET_PARAM, false);
             let shown = name.as_str().map_or(name.to_string(), str::to_owned);
             self.problems.add(&span, format!("unknown data set `{shown}`"), Some(help));
-            return None;
+            return Err(NoNode::Reported);
         };
         if let Some(name) = name.as_str() {
             self.used_datasets.insert(name.to_owned());
         }
-        let mut all: Map<_, _> = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
+        let mut all = self.of_load(dataset);
         all.extend(written);
-        Some(all)
+        Ok(all)
+    }
+
+    /// Returns the parameters of `load` that a data set has; files for other stages are none of them.
+    pub(super) fn of_load(&self, dataset: &Node) -> Map<String, Value> {
+        let stages = self.around.registry.stages();
+        let fields: Vec<&str> = stages.filter_map(|stage| Some(stage.from_dataset?.field)).collect();
+        let own = dataset.entries().iter().filter(|(key, _)| !fields.contains(&key.name.as_str()));
+        own.map(|(key, node)| (key.name.clone(), node.value())).collect()
+    }
+
+    /// Puts the file that the data set has for a stage in the place of its name.
+    fn with_file(
+        &mut self,
+        used: &'b StageUse,
+        from: FromDataset,
+        point: &[usize],
+        mut written: Map<String, Value>,
+    ) -> Result<Map<String, Value>, NoNode> {
+        let FromDataset { field, choice, param } = from;
+        let Some(name) = written.shift_remove(choice).filter(|name| !name.is_null()) else { return Ok(written) };
+        let span = self.span_of(used, point, choice, false);
+        if written.contains_key(param) {
+            let message = format!("stage `{}` has both `{choice}` and `{param}`", used.name.name);
+            self.problems.add(&span, message, Some(format!("`{choice}` names a file of the data set: leave one out")));
+            return Err(NoNode::Reported);
+        }
+        let Some(dataset) = self.dataset(used, point) else {
+            let message = format!("`{choice}` names a file of a data set, and stage `{}` has none", used.name.name);
+            self.problems.add(&span, message, Some(format!("write `{param}: PATH` instead")));
+            return Err(NoNode::Reported);
+        };
+        let files = self.pipeline.datasets.get(&dataset).and_then(|(_, set)| set.get(field));
+        let Some(files) = files.filter(|files| !files.entries().is_empty()) else {
+            return Err(self.without_files(used, point, from));
+        };
+        let named = name.as_str().and_then(|name| files.get(name));
+        let Some(file) = named else {
+            let shown = name.as_str().map_or(name.to_string(), str::to_owned);
+            let help = nearest_help(&shown, files.entries().iter().map(|(key, _)| key.name.as_str()));
+            self.problems.add(&span, format!("`{dataset}` has no `{field}` of name `{shown}`"), Some(help));
+            return Err(NoNode::Reported);
+        };
+        written.insert(param.to_owned(), file.value());
+        Ok(written)
+    }
+
+    /// The file that the data set has for a stage at a point.
+    fn file_of_dataset(&self, used: &'b StageUse, point: &[usize], param: &str) -> Option<&'b Node> {
+        let from = used.def.from_dataset.filter(|from| from.param == param)?;
+        let (_, set) = self.pipeline.datasets.get(&self.dataset(used, point)?)?;
+        set.get(from.field)?.get(self.said(used, point, from.choice)?.as_str()?)
     }
 
     /// Settings that the sweep and the command line make on a stage at a point, the strongest last.
@@ -67,14 +122,31 @@ impl<'b> Builder<'b> {
         all.filter(|s| s.stage == used.name.name).collect()
     }
 
-    /// The name of the data set that `load` reads at a point.
-    pub(super) fn dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
-        let set = self.settings(used, point).rfind(|s| s.param == DATASET_PARAM).map(|s| s.value.value());
-        let own = || used.params.iter().find(|(k, _)| k.name == DATASET_PARAM).map(|(_, n)| n.value());
-        set.or_else(own)?.as_str().map(str::to_owned)
+    /// What is said of a parameter of a stage at a point.
+    fn said(&self, used: &'b StageUse, point: &[usize], param: &str) -> Option<Value> {
+        let set = self.settings(used, point).rfind(|s| s.param == param).map(|s| s.value.value());
+        set.or_else(|| used.params.iter().find(|(k, _)| k.name == param).map(|(_, n)| n.value()))
     }
 
-    /// The known data set that `load` starts from at a point.
+    /// The name of the data set that a stage reads files of at a point: `load`, or a stage after it that data sets have files for.
+    pub(super) fn dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
+        let by_name = |from: FromDataset| self.said(used, point, from.choice).is_some_and(|name| !name.is_null());
+        if used.def.from_dataset.is_some_and(|from| !by_name(from)) {
+            return None;
+        }
+        let mut above = vec![used];
+        while let Some(stage) = above.pop() {
+            if stage.def.name == DATASET_STAGE {
+                return self.said(stage, point, DATASET_PARAM)?.as_str().map(str::to_owned);
+            }
+            if used.def.from_dataset.is_some() {
+                above.extend(stage.inputs.iter().flat_map(|(_, from)| from).map(|from| &self.pipeline.stages[*from]));
+            }
+        }
+        None
+    }
+
+    /// The known data set that a stage reads files of at a point.
     pub(super) fn known_dataset(&self, used: &'b StageUse, point: &[usize]) -> Option<String> {
         self.pipeline.datasets.known.get(&self.dataset(used, point)?).cloned()
     }
@@ -92,6 +164,9 @@ impl<'b> Builder<'b> {
             return place(&setting.span, &setting.value);
         }
         let dataset = |p: &str| {
+            if used.def.name != DATASET_STAGE {
+                return self.file_of_dataset(used, point, p).map(|file| file.span.clone());
+            }
             let (key, set) = self.pipeline.datasets.get(&self.dataset(used, point)?)?;
             let entry = set.entries().iter().find(|(k, _)| k.name == p);
             Some(entry.map_or_else(|| key.span.clone(), |(k, n)| place(&k.span, n)))

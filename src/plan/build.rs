@@ -11,13 +11,13 @@ use std::path::Path;
 use ppgnn_stages::contract::device::Backend;
 use ppgnn_stages::contract::params::Checked;
 use ppgnn_stages::contract::profile::backend_of;
-use ppgnn_stages::contract::{Arity, Registry, StageDef};
+use ppgnn_stages::contract::{Arity, FromDataset, Registry, StageDef};
 use serde_json::{Map, Value, json};
 
 use super::at_point::span_inside;
 use super::files::Contents;
 use super::forced::{self, Unset};
-use super::graph::{Absence, Edge, Node, NodeId, Output, Plan, TrialNodes, key_inputs};
+use super::graph::{Absence, Edge, Missing, Node, NodeId, Output, Plan, TrialNodes, key_inputs};
 use super::key::{ArtifactKey, KeyCrate, KeyInputs, KeyVariant};
 use super::name::NodeName;
 use super::{sharing, tables};
@@ -82,9 +82,10 @@ pub fn build_for(
     for table in &pipeline.tables {
         tables::add(&mut builder, table, &of_points);
     }
-    let Builder { mut problems, nodes, outputs, absent, known_data, unset, .. } = builder;
+    let Builder { mut problems, nodes, outputs, mut absent, known_data, unset, .. } = builder;
+    absent.retain(|gap| gap.wanted);
     if pipeline.absent == AbsentData::Fail || nothing_left {
-        for (absence, span) in &absent {
+        for Gap { absence, span, .. } in &absent {
             problems.add_absent(span, absence.what(), Some(absence.remedy()));
         }
     }
@@ -95,7 +96,7 @@ pub fn build_for(
         device: pipeline.device.clone(),
         nodes,
         outputs,
-        absent: absent.into_iter().map(|(absence, _)| absence).collect(),
+        absent: absent.into_iter().map(|gap| gap.absence).collect(),
         known_data,
         trials,
         searches: Vec::new(),
@@ -122,6 +123,15 @@ pub(super) enum NoNode {
     NotWanted,
 }
 
+/// Missing data.
+pub(super) struct Gap {
+    pub(super) absence: Absence,
+    /// Where it is used.
+    span: Span,
+    /// Whether anything needs it: files for one model are not missed where another is trained.
+    wanted: bool,
+}
+
 pub(super) struct Builder<'b> {
     pub(super) pipeline: &'b Pipeline,
     pub(super) around: &'b PlanContext<'b>,
@@ -132,8 +142,7 @@ pub(super) struct Builder<'b> {
     outputs: Vec<Output>,
     output_names: HashSet<String>,
     pub(super) used_datasets: HashSet<String>,
-    /// Missing data, and where it is used.
-    pub(super) absent: Vec<(Absence, Span)>,
+    pub(super) absent: Vec<Gap>,
     known_data: Vec<(NodeId, String)>,
     /// Nodes that settings of the command line were left out of.
     pub(super) unset: Vec<Unset>,
@@ -185,7 +194,7 @@ impl<'b> Builder<'b> {
     fn make(&mut self, stage: usize, point: &[usize], upstream: &[Planned]) -> Planned {
         let pipeline = self.pipeline;
         let used = &pipeline.stages[stage];
-        let written = self.written(stage, point).ok_or(NoNode::Reported)?;
+        let written = self.written(stage, point)?;
         let span_of = |builder: &Self, param: &str, name: bool| builder.span_of(used, point, param, name);
         let checked = self.checked(used.def, &format!("stage `{}`", used.name.name), &written, span_of);
         let checked = checked.ok_or(NoNode::Reported)?;
@@ -202,6 +211,9 @@ impl<'b> Builder<'b> {
                 return Err(NoNode::Reported);
             }
             for from in wired {
+                if let Err(NoNode::DataAbsent(at)) = upstream[*from] {
+                    self.absent[at].wanted = true;
+                }
                 inputs.push(Edge { slot: slot.name, node: upstream[*from]? });
             }
         }
@@ -209,7 +221,7 @@ impl<'b> Builder<'b> {
         let name = NodeName::new(&used.name.name, tags);
         let params = self.with_digests(&checked, |builder, name, path, error| {
             if error.kind() == ErrorKind::NotFound && builder.known_dataset(used, point).is_some() {
-                return builder.absence(used, point, path);
+                return builder.no_file(used, point, path);
             }
             let span = builder.span_of(used, point, name, false);
             builder.unreadable(&span, path, error)
@@ -231,8 +243,7 @@ impl<'b> Builder<'b> {
             }
             self.publish(published_as, node, &used.name.span);
         }
-        if used.def.name == DATASET_STAGE
-            && let Some(known) = self.known_dataset(used, point)
+        if let Some(known) = self.known_dataset(used, point)
             && !self.known_data.iter().any(|(there, _)| *there == node)
         {
             self.known_data.push((node, known));
@@ -255,7 +266,7 @@ impl<'b> Builder<'b> {
             for param in group.space.params() {
                 let Some((stage, name)) = param.path.split_once('.') else { continue };
                 let Some(at) = pipeline.stages.iter().position(|used| used.name.name == stage) else { continue };
-                let Some(written) = self.written(at, point) else { continue };
+                let Ok(written) = self.written(at, point) else { continue };
                 let place = group.places.get(&param.path).cloned().unwrap_or_default();
                 let fault = param.domain.probes().into_iter().find_map(|value| {
                     let mut written = written.clone();
@@ -326,7 +337,7 @@ impl<'b> Builder<'b> {
     fn check_unused_datasets(&mut self) {
         let Some(load) = self.around.registry.stage(DATASET_STAGE) else { return };
         for (key, dataset) in self.pipeline.datasets.all.iter().filter(|(k, _)| !self.used_datasets.contains(&k.name)) {
-            let written = dataset.entries().iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
+            let written = self.of_load(dataset);
             for problem in load.check(self.around.registry, &written).err().into_iter().flatten() {
                 let known = dataset.entries().iter().any(|(k, _)| problem.param.split('.').next() == Some(&k.name));
                 let inside = || span_inside(dataset, &problem.param, problem.about_name);
@@ -417,15 +428,28 @@ impl<'b> Builder<'b> {
         NoNode::Reported
     }
 
-    /// Records that the data of a known data set is missing.
-    fn absence(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> NoNode {
-        let (dataset, known) = (self.dataset(used, point), self.known_dataset(used, point));
-        let (dataset, known) = (dataset.unwrap_or_default(), known.unwrap_or_default());
+    /// Records that a file of a known data set is missing.
+    fn no_file(&mut self, used: &'b StageUse, point: &[usize], file: &Path) -> NoNode {
+        let known = self.known_dataset(used, point).unwrap_or_default();
         let by_hand = self.pipeline.datasets.by_hand.get(&known).cloned();
-        let absence = Absence { dataset, known, by_hand, file: file.to_owned() };
-        let at = self.absent.iter().position(|(a, _)| *a == absence).unwrap_or_else(|| {
-            let span = self.span_of(used, point, DATASET_PARAM, false);
-            self.absent.push((absence, span));
+        self.gap(used, point, DATASET_PARAM, Missing::File { known, by_hand, file: file.to_owned() })
+    }
+
+    /// Records that a data set has no files for a stage.
+    pub(super) fn without_files(&mut self, used: &'b StageUse, point: &[usize], from: FromDataset) -> NoNode {
+        let FromDataset { field, choice, param } = from;
+        self.gap(used, point, choice, Missing::Files { field, stage: used.name.name.clone(), param })
+    }
+
+    fn gap(&mut self, used: &'b StageUse, point: &[usize], param: &str, missing: Missing) -> NoNode {
+        let absence = Absence { dataset: self.dataset(used, point).unwrap_or_default(), missing };
+        let at = self.absent.iter().position(|gap| gap.absence == absence).unwrap_or_else(|| {
+            let span = self.span_of(used, point, param, false);
+            let is_input = |(_, from): &(_, Vec<usize>)| {
+                from.iter().any(|at| self.pipeline.stages[*at].name.name == used.name.name)
+            };
+            let wanted = !self.pipeline.stages.iter().flat_map(|stage| &stage.inputs).any(is_input);
+            self.absent.push(Gap { absence, span, wanted: wanted || used.def.name == DATASET_STAGE });
             self.absent.len() - 1
         });
         NoNode::DataAbsent(at)

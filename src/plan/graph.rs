@@ -97,46 +97,82 @@ pub struct Output {
     pub node: NodeId,
 }
 
-/// A known data set whose data is missing.
+/// A data set that lacks something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
     /// Name in the pipeline.
     pub dataset: String,
-    /// Name that `ppgnn data` knows it by.
-    pub known: String,
-    /// The publisher's page, if it cannot be fetched.
-    pub by_hand: Option<String>,
-    /// The first file that is missing.
-    pub file: PathBuf,
+    /// What it lacks.
+    pub missing: Missing,
+}
+
+/// What a data set lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// A file of a known data set.
+    File {
+        /// Name that `ppgnn data` knows the data set by.
+        known: String,
+        /// The publisher's page, if it cannot be fetched.
+        by_hand: Option<String>,
+        /// The first file that is missing.
+        file: PathBuf,
+    },
+    /// Files for a stage, which are not known for this data set.
+    Files {
+        /// What they are called where data sets are described.
+        field: &'static str,
+        /// The stage that reads one.
+        stage: String,
+        /// Its parameter that names a file.
+        param: &'static str,
+    },
 }
 
 impl Absence {
     /// Says what is missing.
     pub fn what(&self) -> String {
-        format!("the data of `{}` is missing: no file `{}`", self.known, self.file.display())
+        match &self.missing {
+            Missing::File { known, file, .. } => {
+                format!("the data of `{known}` is missing: no file `{}`", file.display())
+            }
+            Missing::Files { field, stage, .. } => {
+                format!("no `{field}` of `{}` are known, which stage `{stage}` reads", self.dataset)
+            }
+        }
     }
 
     /// Says how to get it.
     pub fn remedy(&self) -> String {
-        let name = &self.known;
-        if let Some(page) = &self.by_hand {
-            let folder = self.file.parent().unwrap_or(&self.file).display();
-            return format!(
-                "the publisher has no address to download from: get the files by hand from {page} and put them into \
-                 `{folder}`, or use `ppgnn data import DIR`"
-            );
+        match &self.missing {
+            Missing::File { by_hand: Some(page), file, .. } => {
+                let folder = file.parent().unwrap_or(file).display();
+                format!(
+                    "the publisher has no address to download from: get the files by hand from {page} and put them into \
+                     `{folder}`, or use `ppgnn data import DIR`"
+                )
+            }
+            Missing::File { known, .. } => format!(
+                "`ppgnn data fetch {known}` downloads it; `--data-dir DIR` uses a folder that has it, `ppgnn data import DIR` copies from one"
+            ),
+            Missing::Files { field, stage, param } => format!(
+                "list your own under `{field}` of the data set, set `{stage}.{param}`, or leave out what needs stage `{stage}` there; \
+                 `absent-data: skip` leaves the cells of a table empty"
+            ),
         }
-        format!(
-            "`ppgnn data fetch {name}` downloads it; `--data-dir DIR` uses a folder that has it, `ppgnn data import DIR` copies from one"
-        )
     }
 
     /// Both in one line, for a table.
     pub fn in_short(&self) -> String {
         let name = &self.dataset;
-        match &self.by_hand {
-            Some(page) => format!("{name}, its data is missing (get it by hand from {page})"),
-            None => format!("{name}, its data is missing (ppgnn data fetch {} downloads it)", self.known),
+        match &self.missing {
+            Missing::File { by_hand: Some(page), .. } => {
+                format!("{name}, its data is missing (get it by hand from {page})")
+            }
+            Missing::File { known, .. } => {
+                format!("{name}, its data is missing (ppgnn data fetch {known} downloads it)")
+            }
+            Missing::Files { field, .. } => format!("{name}, no {field} of it are known"),
         }
     }
 }

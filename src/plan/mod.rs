@@ -15,6 +15,6 @@ mod testing;
 
 pub use build::{PlanContext, build, build_for};
 pub use files::{Contents, FileDigests};
-pub use graph::{Absence, Edge, Node, NodeId, Output, Plan, SearchState, TrialNodes, TrialState};
+pub use graph::{Absence, Edge, Missing, Node, NodeId, Output, Plan, SearchState, TrialNodes, TrialState};
 pub use key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};
 pub use name::{NodeName, file_name};

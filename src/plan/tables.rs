@@ -151,7 +151,7 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
     let (mut missing, mut absent) = (BTreeMap::new(), BTreeMap::new());
     for (place, runs) in lacking {
         let why = |lack: Lack| match lack {
-            Lack::Data(at) => builder.absent[at].0.in_short(),
+            Lack::Data(at) => builder.absent[at].absence.in_short(),
             Lack::Search(at) => search.map_or(String::new(), |search| search.why_open(at)),
         };
         let Some(candidates) = cells.get_mut(&place) else {

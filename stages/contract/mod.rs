@@ -70,4 +70,4 @@ pub use estimate::{Estimate, Held, Known, KnownInput, Memory, Past, Term, Work};
 pub use job::{Chosen, EARLIER_SECONDS, InputDir, Job, Progress, ProgressSink, Quiet};
 pub use registry::{Crate, Refused, Registry, Row, RowsFn};
 pub use sizes::{Size, Sizes, Sureness};
-pub use stage::{Arity, Choice, Lost, Shared, Slot, Stage, StageDef, Uses};
+pub use stage::{Arity, Choice, FromDataset, Lost, Shared, Slot, Stage, StageDef, Uses};

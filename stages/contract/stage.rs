@@ -29,6 +29,8 @@ pub trait Stage: 'static {
     const USES: Option<Uses> = None;
     /// The parameter whose smaller values ask for a slice of what a larger one gives.
     const SHARED: Option<Shared> = None;
+    /// The file that a data set has for the stage.
+    const FROM_DATASET: Option<FromDataset> = None;
     /// Whether the stage computes on [`Job::device`]; its key then says on what. Others always use the CPU.
     const ON_DEVICE: bool = false;
     /// Files of the output that are published for people, each with an ending of its own: `table.md` of a node that is
@@ -180,6 +182,18 @@ pub struct Shared {
     pub slot: &'static str,
 }
 
+/// Says that data sets have files for a stage, by name, so that a pipeline chooses one by its name (`embedding: poincare`). The
+/// planner puts the file of the data set that the stage's input was loaded from in the place of the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromDataset {
+    /// Where a data set lists the files: a mapping from names to paths.
+    pub field: &'static str,
+    /// What a pipeline writes instead of `param`.
+    pub choice: &'static str,
+    /// The parameter that is the file.
+    pub param: &'static str,
+}
+
 /// What the engine sees of a stage: data and function pointers.
 #[derive(Clone, Copy)]
 pub struct StageDef {
@@ -201,6 +215,8 @@ pub struct StageDef {
     pub uses: Option<Uses>,
     /// The parameter whose smaller values ask for a slice, if it has one.
     pub shared: Option<Shared>,
+    /// The file that a data set has for it, if it can have one.
+    pub from_dataset: Option<FromDataset>,
     /// Whether it computes on [`Job::device`].
     pub on_device: bool,
     /// Files of its output that are published.
@@ -230,6 +246,7 @@ impl StageDef {
             choice: S::CHOICE,
             uses: S::USES,
             shared: S::SHARED,
+            from_dataset: S::FROM_DATASET,
             on_device: S::ON_DEVICE,
             publishes: S::PUBLISHES,
             terms: S::TERMS,

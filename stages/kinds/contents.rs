@@ -219,6 +219,31 @@ pub static CONTENTS: &[FileDoc] = &[
         ],
     ),
     file(
+        "relations",
+        "relations.safetensors",
+        "which nodes a node hears, one per row, and how each is related to it",
+        &[
+            entry("indptr", "u64, nodes + 1", "where the pairs of a row begin"),
+            entry("indices", "u32, pairs", "the nodes that are heard, ascending in a row"),
+            entry(
+                "relations",
+                "u8, pairs",
+                "0 to 3: quadrant of a neighbour in the graph; 4 to 7: of one in the embedding; 8: the node itself",
+            ),
+        ],
+    ),
+    file(
+        "relations",
+        "facts.json",
+        "sizes",
+        &[
+            entry("nodes", "number", "nodes"),
+            entry("pairs", "number", "ordered pairs, those of a node with itself included"),
+            entry("relations", "number", "relations that some pair has"),
+            entry("pairs-of", "list of numbers", "pairs of every relation"),
+        ],
+    ),
+    file(
         "spectrum",
         "spectrum.safetensors",
         "eigenpairs of the operator from both ends",

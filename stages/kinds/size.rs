@@ -29,6 +29,8 @@ pub const LOOPS: &str = "loops";
 pub const HOPS: &str = "hops";
 /// The entries of every separated hop.
 pub const HOP_ENTRIES: &str = "hop-entries";
+/// Relations that some pair of nodes has.
+pub const RELATIONS: &str = "relations";
 /// Splits.
 pub const SPLITS: &str = "splits";
 /// Eigenpairs of the low side.

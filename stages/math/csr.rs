@@ -79,6 +79,33 @@ impl<T> Csr<T> {
         selected
     }
 
+    /// Returns the transpose.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "columns are 32 bits wide, and row starts index a vector in memory"
+    )]
+    pub fn transposed(&self) -> Self
+    where
+        T: Copy + Default,
+    {
+        let mut indptr = vec![0; self.cols + 1];
+        self.indices.iter().for_each(|column| indptr[*column as usize + 1] += 1);
+        (0..self.cols).for_each(|column| indptr[column + 1] += indptr[column]);
+        let mut next = indptr.clone();
+        let (mut indices, mut values) = (vec![0; self.indices.len()], vec![T::default(); self.values.len()]);
+        // Rows are walked in order, so the new columns ascend.
+        for row in 0..self.n() {
+            let (columns, of_row) = self.row(row);
+            for (column, value) in columns.iter().zip(of_row) {
+                let at = next[*column as usize];
+                (indices[at as usize], values[at as usize]) = (row as u32, *value);
+                next[*column as usize] = at + 1;
+            }
+        }
+        Self { cols: self.n(), indptr, indices, values }
+    }
+
     /// Returns where the entries of a row stand in `indices` and `values`.
     #[expect(clippy::cast_possible_truncation, reason = "row starts index a vector in memory")]
     pub fn range(&self, i: usize) -> Range<usize> {
@@ -141,6 +168,15 @@ impl RowBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_become_columns_and_come_back() {
+        let matrix = crate::math::testing::random(7, 4, 0.4, 3);
+        let transposed = matrix.transposed();
+        assert_eq!((transposed.n(), transposed.cols()), (4, 7));
+        assert!((0..28).all(|at| matrix.get(at / 4, at % 4) == transposed.get(at % 4, at / 4)));
+        assert_eq!(transposed.transposed(), matrix);
+    }
 
     #[test]
     fn rows_are_sorted_without_zeros_and_a_column_stands_in_a_row_once() {

@@ -7,8 +7,9 @@ use candle_core::{DType, Device};
 use super::FeatureView;
 use super::ops::{Eigenvectors, Propagator};
 use super::propagated::Propagated;
+use super::related::Related;
 use crate::contract::StageError;
-use crate::kinds::{Features, Nodes, Operator, Projection, SeparatedHops, Spectrum};
+use crate::kinds::{Features, Nodes, Operator, Projection, Relations, SeparatedHops, Spectrum};
 use crate::math::csr::Csr;
 
 /// A graph as models see it.
@@ -27,6 +28,8 @@ pub struct GraphView {
     pub second_operator: Option<Arc<Propagator>>,
     /// Symmetric operators by the distance of the nodes that they join, for the models that need them.
     pub hops: Option<Vec<(usize, Arc<Propagator>)>>,
+    /// How nodes are related, for the models that need it.
+    pub relations: Option<Related>,
     propagated: Propagated,
     device: Device,
 }
@@ -58,12 +61,14 @@ pub struct GraphParts<'a> {
     pub projection: Option<&'a Projection>,
     /// Powers of the operator by distance.
     pub hops: Option<&'a SeparatedHops>,
+    /// How nodes are related.
+    pub relations: Option<&'a Relations>,
 }
 
 impl<'a> GraphParts<'a> {
     /// What every model needs, and nothing else.
     pub fn of(operator: &'a Operator, nodes: &'a Nodes) -> Self {
-        Self { operator, nodes, spectrum: None, second_operator: None, projection: None, hops: None }
+        Self { operator, nodes, spectrum: None, second_operator: None, projection: None, hops: None, relations: None }
     }
 }
 
@@ -73,7 +78,7 @@ impl GraphView {
     /// # Errors
     /// [`StageError::Unusable`] if the artifacts differ in size.
     pub fn new(parts: GraphParts, dtype: DType, device: Device) -> Result<Self, StageError> {
-        let GraphParts { operator, nodes: graph, spectrum, second_operator, projection, hops } = parts;
+        let GraphParts { operator, nodes: graph, spectrum, second_operator, projection, hops, relations } = parts;
         let (nodes, rows, cols) = (graph.len(), graph.features.rows(), graph.features.cols());
         if rows != nodes || operator.nodes() != nodes || cols == 0 || graph.classes == 0 {
             return Err(StageError::unusable(
@@ -97,6 +102,12 @@ impl GraphView {
                 "wire `hops` to a `separate` of the same operator that is wired to `operator`",
             ));
         }
+        if let Some(relations) = relations.filter(|relations| relations.nodes() != nodes) {
+            return Err(StageError::unusable(
+                format!("the relations are of `{}` nodes, the graph has `{nodes}`", relations.nodes()),
+                "wire `relations` to a `relate` of the same graph",
+            ));
+        }
         if let Some(label) = graph.labels.iter().find(|l| **l as usize >= graph.classes) {
             return Err(StageError::unusable(
                 format!("a node has class `{label}`, but the graph has `{}` classes", graph.classes),
@@ -115,6 +126,7 @@ impl GraphView {
                 let operator = |(hop, matrix): &(usize, Csr<f32>)| (*hop, Arc::new(Propagator::of_single(matrix)));
                 hops.hops.iter().map(operator).collect()
             }),
+            relations: relations.map(Related::new).transpose()?,
             propagated: Propagated::default(),
             device,
         })
@@ -196,6 +208,15 @@ mod tests {
         let parts = GraphParts { second_operator: Some(&smaller), ..GraphParts::of(&operator, &nodes) };
         let error = GraphView::new(parts, DType::F32, Device::Cpu).err().unwrap();
         assert_eq!(error.to_string(), "the second operator is of `1` nodes, the graph has `14`");
+    }
+
+    #[test]
+    fn relations_of_another_graph_are_refused() {
+        let (operator, nodes, _) = testing::artifacts();
+        let smaller = Relations { pairs: crate::math::csr::Csr::new(1, vec![0, 1], vec![0], vec![8]).unwrap() };
+        let parts = GraphParts { relations: Some(&smaller), ..GraphParts::of(&operator, &nodes) };
+        let error = GraphView::new(parts, DType::F32, Device::Cpu).err().unwrap();
+        assert_eq!(error.to_string(), "the relations are of `1` nodes, the graph has `14`");
     }
 
     #[test]

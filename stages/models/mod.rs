@@ -13,6 +13,7 @@ mod features;
 mod gcn;
 mod gcn_kipf;
 mod gcn_ogb;
+mod geom_gcn;
 mod gfir;
 mod gpr_gnn;
 mod graph_view;
@@ -25,6 +26,7 @@ pub mod ops;
 mod pass;
 mod pp_gnn;
 mod propagated;
+mod related;
 mod response;
 mod sgcn;
 mod streams;
@@ -46,6 +48,7 @@ pub use features::{FeatureView, Input};
 pub use gcn::Gcn;
 pub use gcn_kipf::GcnKipf;
 pub use gcn_ogb::GcnOgb;
+pub use geom_gcn::GeomGcn;
 pub use gfir::Gfir;
 pub use gpr_gnn::GprGnn;
 pub use graph_view::{GraphParts, GraphView, SpectrumView};
@@ -56,6 +59,7 @@ pub use mlp::Mlp;
 pub use model::{Build, Model, ModelDef, Output};
 pub use pass::{Dropout, Pass};
 pub use pp_gnn::PpGnn;
+pub use related::Related;
 pub use response::{At, Learned, Level, Local, Respond, polynomial};
 pub use sgcn::Sgcn;
 pub use streams::{BatchStreams, Streams};
@@ -73,6 +77,7 @@ pub static MODELS: &[ModelDef] = &[
     ModelDef::of::<GcnOgb>(),
     ModelDef::of::<Sgcn>(),
     ModelDef::of::<SuperGat>(),
+    ModelDef::of::<GeomGcn>(),
     ModelDef::of::<Fagcn>(),
     ModelDef::of::<Appnp>(),
     ModelDef::of::<Lgc>(),

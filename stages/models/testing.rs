@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::ops::{AsTensor, Gradients, Propagator, Sided, Sides, Tape};
 use super::{Build, GraphParts, GraphView, Input, MODELS, Model, Named, Output, Pass, Streams, Weights};
 use crate::contract::Chosen;
-use crate::kinds::{Features, Matrix, Nodes, Operator, Projection, SeparatedHops, Side, Spectrum};
+use crate::kinds::{Features, Matrix, Nodes, Operator, Projection, Relations, SeparatedHops, Side, Spectrum};
 use crate::math::csr::Csr;
 use crate::math::random::Stream;
 
@@ -95,6 +95,7 @@ pub(crate) struct TestGraph {
     pub second_operator: Operator,
     pub projection: Projection,
     pub hops: SeparatedHops,
+    pub relations: Relations,
 }
 
 impl TestGraph {
@@ -102,7 +103,8 @@ impl TestGraph {
     pub fn of((operator, nodes, spectrum): (Operator, Nodes, Spectrum)) -> Self {
         let projection = projection(&spectrum, &nodes);
         let (hops, second_operator) = (hops(&operator), two_hops(&operator));
-        Self { operator, nodes, spectrum, second_operator, projection, hops }
+        let relations = relations(&operator);
+        Self { operator, nodes, spectrum, second_operator, projection, hops, relations }
     }
 
     /// Everything that a view can be made of.
@@ -112,6 +114,7 @@ impl TestGraph {
             second_operator: Some(&self.second_operator),
             projection: Some(&self.projection),
             hops: Some(&self.hops),
+            relations: Some(&self.relations),
             ..GraphParts::of(&self.operator, &self.nodes)
         }
     }
@@ -124,6 +127,26 @@ pub(crate) fn two_hops(operator: &Operator) -> Operator {
     let apart = |i: usize, j: usize| !near(i, j) && (0..n).any(|k| near(i, k) && near(k, j));
     let row = |i: usize| (0..n).map(|j| f64::from(u8::from(apart(i, j)))).collect();
     normalised(&(0..n).map(row).collect::<Vec<Vec<f64>>>()).0
+}
+
+/// Neighbours, nodes five further on and the node itself, not in all relations; i hears j otherwise than j hears i.
+pub(crate) fn relations(operator: &Operator) -> Relations {
+    let n = operator.nodes();
+    let relation = |i: usize, j: usize| match (i == j, operator.matrix.get(i, j) != 0.0, j == (i + 5) % n) {
+        (true, ..) => Some(Relations::OWN),
+        (_, true, _) => Some(((3 * i + 5 * j) % 4) as u8),
+        (_, _, true) => Some(4 + (i % 3) as u8),
+        _ => None,
+    };
+    let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+    for i in 0..n {
+        for (j, relation) in (0..n).filter_map(|j| relation(i, j).map(|relation| (j, relation))) {
+            indices.push(j as u32);
+            values.push(relation);
+        }
+        indptr.push(indices.len() as u64);
+    }
+    Relations { pairs: Csr::new(n, indptr, indices, values).unwrap() }
 }
 
 /// The first four hops of the sum of the first four powers, by plain products.
@@ -202,6 +225,8 @@ pub(crate) fn zoo() -> Vec<(&'static str, Value)> {
         ("supergat", json!({"hidden": 3, "heads": 3, "out-heads": 2, "dropout": 0.4, "edge-loss": 0.7})),
         ("supergat", json!({"kind": "sd", "hidden": 2, "edge-loss": 3.0, "edges": 1.0, "negatives": 0.3})),
         ("supergat", json!({"kind": "sd", "hidden": 4, "heads": 1, "out-heads": 1, "edge-loss": 0.0})),
+        ("geom-gcn", json!({"hidden": 5})),
+        ("geom-gcn", json!({"hidden": 16, "dropout": 0.3})),
         ("fagcn", json!({"hidden": 5, "layers": 1})),
         ("sgcn", json!({"order": 2, "dropout": 0.0})),
         ("sgcn", json!({"order": 2, "dropout": 0.4})),

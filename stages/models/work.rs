@@ -56,6 +56,10 @@ pub struct GraphSizes {
     pub second_entries: Size,
     /// Those on its diagonal; `None` if it is not known whether there are any.
     pub second_loops: Option<usize>,
+    /// Relations that some pair of nodes has; none if there are none.
+    pub relations: Size,
+    /// Pairs of related nodes.
+    pub related: Size,
     /// Eigenpairs of the low side and of the high side; none if there is no spectrum.
     pub pairs: [Size; 2],
     /// Separated hops with their entries; `None` if there are none.
@@ -70,7 +74,7 @@ impl GraphSizes {
         let features = data.or_guess(size::FEATURES, 500.0);
         let side =
             |sizes: &Sizes, name| if known.count("spectrum") > 0 { sizes.or_guess(name, 256.0) } else { Size::ZERO };
-        let second = known.input("second-operator");
+        let (second, relations) = (known.input("second-operator"), known.input("relations"));
         Self {
             nodes,
             classes: data.or_guess(size::CLASSES, 5.0),
@@ -81,6 +85,10 @@ impl GraphSizes {
             second_entries: second
                 .map_or(Size::ZERO, |second| second.sizes.get(size::ENTRIES).unwrap_or(nodes * Size::guess(100.0))),
             second_loops: second.and_then(|second| second.sizes.known(size::LOOPS)),
+            relations: relations.map_or(Size::ZERO, |relations| relations.sizes.or_guess(size::RELATIONS, 9.0)),
+            related: relations.map_or(Size::ZERO, |relations| {
+                relations.sizes.get(size::ENTRIES).unwrap_or(nodes * Size::guess(20.0))
+            }),
             pairs: [side(&spectrum, size::LOW), side(&spectrum, size::HIGH)],
             hops: known.input("hops").map(|hops| separated(&hops.sizes, nodes)),
         }
@@ -226,6 +234,16 @@ impl ModelWork {
         self.plus(HOPS, entries * columns_touched, 3.0).plus(UNITS, nodes * columns_touched, 0.0).keeps(columns, 5.0)
     }
 
+    /// A product with the matrices of all relations; every relation has this many columns.
+    #[must_use]
+    pub fn related(self, columns: impl Into<Size>) -> Self {
+        let GraphSizes { nodes, relations, related, .. } = self.graph;
+        // Training, evaluation, and the way back.
+        let (columns, sides) = (columns.into(), 3);
+        let work = self.plus(HOPS, related * columns * sides, 3.0);
+        work.plus(UNITS, nodes * relations * columns * sides, 0.0).keeps(relations * columns, 3.0)
+    }
+
     /// A sum over neighbours with a trained gate for every entry.
     #[must_use]
     pub fn gated_sum(self, columns: impl Into<Size>) -> Self {
@@ -335,6 +353,8 @@ pub(crate) mod tests {
             loops: Some(100),
             second_entries: Size::ZERO,
             second_loops: None,
+            relations: Size::ZERO,
+            related: Size::ZERO,
             pairs: [Size::exact(8), Size::exact(7)],
             hops: None,
         }
@@ -374,6 +394,15 @@ pub(crate) mod tests {
         let work = before.clone().links(1.2, 16);
         assert_eq!(amount(&work, HOPS), 600.0 * 16.0 * 3.0);
         assert_eq!(work.held.value - before.held.value, 100.0 * 16.0 + 600.0 * 9.0);
+    }
+
+    #[test]
+    fn relations_are_one_product_over_all_pairs_and_keep_a_part_each() {
+        let graph = GraphSizes { relations: Size::exact(9), related: Size::exact(700), ..graph() };
+        let (before, work) = (ModelWork::on(&graph), ModelWork::on(&graph).related(16));
+        assert_eq!(amount(&work, HOPS), 700.0 * 16.0 * 3.0);
+        assert_eq!(amount(&work, UNITS) - amount(&before, UNITS), 100.0 * 9.0 * 16.0 * 3.0);
+        assert_eq!(work.widest.known(), Some(100 * 9 * 16));
     }
 
     #[test]

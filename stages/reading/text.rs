@@ -37,6 +37,19 @@ impl<'p, R: BufRead> Lines<'p, R> {
         Ok(())
     }
 
+    /// Reads a header of just these words; `<TAB>` stands for a tab.
+    ///
+    /// # Errors
+    /// When the first line is missing or another.
+    pub fn exact_header(&mut self, expected: &str) -> Result<(), StageError> {
+        let found = match self.next()? {
+            Some(line) if line == expected.replace("<TAB>", "\t").as_bytes() => return Ok(()),
+            Some(line) => shown(line),
+            None => return Err(self.about_file(format!("has no lines, expected the header `{expected}`"))),
+        };
+        Err(self.error(format!("is `{found}`, expected the header `{expected}`")))
+    }
+
     /// Hands every line to `take`, which says what is wrong with it.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
     let sizes = sizes.with(size::WEIGHTS, model.weights);
     let epochs = epochs(params, known);
     let logits = graph.nodes * graph.classes;
-    let entries = graph.entries + graph.second_entries;
+    let entries = graph.entries + graph.second_entries + graph.related * 4;
     let read = graph.stored * 12 + entries * 16 + (graph.pairs[0] + graph.pairs[1]) * graph.nodes * 4;
     let written = (logits + model.weights) * splits * 4;
     let mut work = Work { spread: epochs.spread, ..Work::default() }

@@ -181,8 +181,8 @@ fn a_real_data_set_can_be_imported_and_verified() {
     let Some(root) = real_data() else { return };
     let project = Project::new();
     let root = root.display().to_string();
-    project.run(&["data", "import", &root, "texas", "photo"]).exit(0).prints("texas                12 files copied");
-    project.run(&["data", "verify"]).exit(0).prints("ok               texas (12 files)").prints("photo (1 file)");
+    project.run(&["data", "import", &root, "texas", "photo"]).exit(0).prints("texas                15 files copied");
+    project.run(&["data", "verify"]).exit(0).prints("ok               texas (15 files)").prints("photo (1 file)");
     let json = project.run(&["data", "list", "--json"]).exit(0).json();
     let texas = json["datasets"].as_array().unwrap().iter().find(|d| d["name"] == "texas").unwrap();
     assert_eq!((&texas["state"], &texas["bytes"]), (&"here".into(), &texas["bytes-here"]));

@@ -34,6 +34,7 @@ mod metrics;
 mod models;
 mod planning;
 mod readme;
+mod relations;
 mod runs;
 mod search;
 mod sharing;

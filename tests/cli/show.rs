@@ -34,6 +34,8 @@ sweep:";
     project.write("mine.yaml", crate::export::MINE);
     crate::export::write_people(&project);
     project.run(&["run", "mine.yaml"]).exit(0);
+    let project = crate::relations::on_ring(project, "embedding: poincare", "mlp", "mine", "");
+    project.run(&["run", "r.yaml", "relate/mine"]).exit(0);
     project
 }
 

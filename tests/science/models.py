@@ -9,6 +9,7 @@ and with formulas by hand, the step with PyTorch's Adam, and models with each ot
     A~     = (D+I)^-1/2 (A+I) (D+I)^-1/2       the operator of all models but BernNet, FAGCN and H2GCN
     A0     = D^-1/2 A D^-1/2, with 0^-1/2 = 0  theirs: L0 = I - A0 of BernNet
     A2     = the same of nodes two hops apart  H2GCN's second one
+    S_r    = (d_i d_j)^-1/2 where i hears j    Geom-GCN's, one for each of nine relations; d_i of all that i hears
     loss   = mean cross-entropy of the training nodes + penalty; no dropout anywhere
     step   = Adam with the decay added to the gradient; layers are decayed, biases too, coefficients of filters are not
 """
@@ -59,6 +60,15 @@ FAR = ((full @ full > 0) & (full == 0)).astype(float)
 degree = FAR.sum(1)
 scale = np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0)
 TWO_HOPS = scale[:, None] * FAR * scale[None, :]
+# Who hears whom in which relation: neighbours, a node five further on, the node itself; nobody does in relation 7.
+RELATIONS = np.zeros((9, N, N))
+for i in range(N):
+    for j in range(N):
+        relation = 8 if i == j else (3 * i + 5 * j) % 4 if A[i, j] else 4 + i % 3 if j == (i + 5) % N else None
+        if relation is not None:
+            RELATIONS[relation, i, j] = 1
+scale = 1 / np.sqrt(RELATIONS.sum((0, 2)))
+RELATED = scale[:, None] * RELATIONS * scale[None, :]
 # About half of the features are zero, the others differ in sign and size.
 feature = lambda i, f: np.cos(1.1 * i + 2.3 * f) if (4 * i * i + 2 * f + i * f) % 11 < 6 else 0
 X = np.round([[feature(i, f) for f in range(F)] for i in range(N)], 3) + 0.0  # no -0
@@ -84,6 +94,7 @@ def eigenpairs():
 
 VALUES, VECTORS = eigenpairs()
 S, S0, S2, x = torch.tensor(LOOPS), torch.tensor(PLAIN), torch.tensor(TWO_HOPS), torch.tensor(X)
+SR = torch.tensor(RELATED)
 labels, train = torch.tensor(LABELS), torch.tensor(TRAIN)
 
 
@@ -171,6 +182,15 @@ def h2gcn(w, rounds, relu=True):
     for _ in range(rounds):
         r.append(torch.cat([S0 @ r[-1], S2 @ r[-1]], 1))
     return torch.cat([r[-1], *r[:-1]], 1) @ w["classifier.weight"]
+
+
+def geom_gcn(w, d):
+    """As published: a layer for each of nine relations, joined, then averaged. Nobody is heard in relation 7, so it has no weights."""
+    used = [r for r in range(9) if r != 7]
+    w1 = {r: w["layer1.weight"][:, at * d : (at + 1) * d] for at, r in enumerate(used)}
+    w2 = {r: w["layer2.weight"][:, at * C : (at + 1) * C] for at, r in enumerate(used)}
+    h = torch.relu(torch.cat([SR[r] @ (x @ w1[r]) for r in used], 1))
+    return torch.stack([SR[r] @ (h @ w2[r]) if r in used else torch.zeros(N, C) for r in range(9)]).mean(0)
 
 
 def arma(w, depth, shared=False, last=True):
@@ -570,6 +590,8 @@ def further_convolutions():
         w = {"embed.weight": wave((F, D), 1), "classifier.weight": wave(((3, 7)[rounds - 1] * D, C), 2)}
         params = {**LAYERS, "rounds": rounds, "relu": relu}
         case(f"h2gcn-{rounds}", "h2gcn", params, w, lambda w, k=rounds, r=relu: h2gcn(w, k, r))
+    w = {"layer1.weight": wave((F, 8 * 2), 1.7), "layer2.weight": wave((8 * 2, 8 * C), 0.69)}
+    case("geom-gcn", "geom-gcn", {"hidden": 2, "dropout": 0.0}, w, lambda w: geom_gcn(w, 2))
     stack = lambda rows, columns, seed: torch.stack([wave((rows, columns), seed + 0.6 * s) for s in range(2)])
     bias = lambda seed: torch.stack([0.4 + 0.5 * wave((C,), seed + s) for s in range(2)])
     w = {"init.weight": stack(F, C, 1), "step1.weight": stack(C, C, 2), "skip0.weight": stack(F, C, 3),

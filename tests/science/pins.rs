@@ -27,7 +27,9 @@ fn run() -> Pinned {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let project = Project::new();
     let formats = files(&fixtures.join("formats"));
-    for path in formats.into_iter().chain(["pins.yaml", "graph.npz"].map(|name| fixtures.join(name))) {
+    for path in
+        formats.into_iter().chain(["pins.yaml", "graph.npz", "neighbourhoods.txt"].map(|name| fixtures.join(name)))
+    {
         let name = path.strip_prefix(&fixtures).unwrap().to_str().unwrap().to_owned();
         project.write(&name, std::fs::read(&path).unwrap());
     }

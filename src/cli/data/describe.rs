@@ -15,7 +15,7 @@ use crate::cli::failure::Failure;
 use crate::cli::project::{StoreArgs, every_node, plan_here};
 use crate::history::Recall;
 use crate::pipeline::{DATASET_PARAM, DATASET_STAGE, DeviceRequest, FORMAT, Overrides, Pipeline};
-use crate::plan::{Absence, NodeId, Plan};
+use crate::plan::{Absence, Missing, NodeId, Plan};
 use crate::report::{duration_text, measured_text};
 use crate::store::Store;
 
@@ -71,18 +71,14 @@ pub(super) fn run(args: &Args, context: &DataContext, registry: &Registry) -> Re
 
 /// Says which files are missing, and which are not what the manifest says.
 fn look_for(manifest: &Manifest, context: &DataContext) -> Result<(), Failure> {
-    let missing = manifest.files.iter().filter(|f| !context.path(manifest, f).is_file()).collect::<Vec<_>>();
+    let missing = manifest.loaded().filter(|f| !context.path(manifest, f).is_file()).collect::<Vec<_>>();
     if let Some(first) = missing.first() {
-        let absence = Absence {
-            dataset: manifest.name.clone(),
-            known: manifest.name.clone(),
-            by_hand: manifest.by_hand(),
-            file: context.path(manifest, first),
-        };
-        let count = format!("{} of {} files are missing", missing.len(), manifest.files.len());
+        let (known, by_hand, file) = (manifest.name.clone(), manifest.by_hand(), context.path(manifest, first));
+        let absence = Absence { dataset: manifest.name.clone(), missing: Missing::File { known, by_hand, file } };
+        let count = format!("{} of {} files are missing", missing.len(), manifest.loaded().count());
         return Err(Failure::new(exit::DATA, format!("{} ({count})", absence.what()), Some(&absence.remedy())));
     }
-    for file in &manifest.files {
+    for file in manifest.loaded() {
         if let Err(error) = file.verify(&context.path(manifest, file)) {
             note(&format!("warning: {error}; the description below is not of the published data set"));
         }

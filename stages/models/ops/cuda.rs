@@ -219,8 +219,8 @@ fn hop(operator: &Propagator, z: &Tensor, (a, b): (f64, f64), y: &Tensor) -> Res
 
 /// S·z.
 pub fn propagate(operator: &Arc<Propagator>, z: &Sided) -> Result<Sided> {
-    let (input, again) = (z.main().clone(), operator.clone());
-    each(z, |z| hop(operator, z, (1.0, 0.0), z), move |grad| Ok(vec![(input, hop(&again, grad, (1.0, 0.0), grad)?)]))
+    let (input, back) = (z.main().clone(), operator.back().clone());
+    each(z, |z| hop(operator, z, (1.0, 0.0), z), move |grad| Ok(vec![(input, hop(&back, grad, (1.0, 0.0), grad)?)]))
 }
 
 /// Σ_k c_k p_k(S)·z. Two hops are kept and no more.

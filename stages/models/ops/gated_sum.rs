@@ -16,7 +16,7 @@ use candle_core::{Result, Tensor, bail};
 use rayon::prelude::*;
 
 use super::masks::{Mask, Masks};
-use super::propagate::{Propagator, side_by_side};
+use super::propagate::{Propagator, symmetric};
 use super::sided::{AsTensor, Back, Gradient, Sided, operation};
 use crate::math::csr::pieces;
 use crate::math::kernels::gates::{Gates, dots};
@@ -53,7 +53,7 @@ impl Sided {
         (ego, epsilon): (&Self, f64),
         masks: Option<Masks>,
     ) -> Result<Self> {
-        let shape = side_by_side(operator, self.dims())?;
+        let shape = symmetric(operator, self.dims())?;
         let (lanes, columns) = (shape.lanes, shape.columns);
         let fits = scores.dims() == [lanes, shape.rows, 2] && shift.dims() == [lanes, 1] && ego.dims() == self.dims();
         if !fits {

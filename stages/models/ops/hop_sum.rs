@@ -8,7 +8,7 @@ use std::sync::Arc;
 use candle_core::{Result, bail};
 use rayon::prelude::*;
 
-use super::propagate::{Coefficients, Propagator, firsts, side_by_side};
+use super::propagate::{Coefficients, Propagator, firsts, symmetric};
 use super::sided::{AsTensor, Back, Gradient, Sided, operation};
 use crate::tensor::slices::{Element, by_float};
 
@@ -23,7 +23,7 @@ impl Sided {
     pub fn hop_sum(&self, operators: &[Arc<Propagator>], weights: &impl AsTensor) -> Result<Self> {
         let theta = weights.tensor();
         let Some(first) = operators.first() else { bail!("a sum over no operators") };
-        let shape = side_by_side(first, self.dims())?;
+        let shape = symmetric(first, self.dims())?;
         if theta.dims() != [shape.lanes, 1 + operators.len()] || operators.iter().any(|o| o.n() != first.n()) {
             bail!("weights of {:?} for {} lanes and {} operators", theta.dims(), shape.lanes, operators.len());
         }

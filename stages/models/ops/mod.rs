@@ -36,6 +36,7 @@ mod loss;
 mod masks;
 mod product;
 mod propagate;
+mod regroup;
 mod response;
 mod side_by_side;
 mod sided;

@@ -1,6 +1,7 @@
 //! Propagation over the graph: S·Z, and the polynomial Σ_k c_k p_k(S) Z with trained coefficients.
 //!
-//! S is symmetric, so the backward pass of a product is the same product. For the polynomial with G the gradient of the
+//! S is symmetric, so the backward pass of a product is the same product; an operator that is not, or that has other rows than
+//! columns, keeps its transpose for the way back and is good for products alone. For the polynomial with G the gradient of the
 //! result: ∂Z = Σ_k c_k p_k(S) G, and ∂c_k = ⟨p_k(S) Z, G⟩ = ⟨Z, p_k(S) G⟩. Both come from the hops of G, so backward
 //! costs as many products as forward, and no hop is kept between them.
 //!
@@ -20,24 +21,38 @@ use crate::math::kernels::hops;
 pub use crate::math::kernels::hops::Basis;
 use crate::tensor::slices::{Element, by_float};
 
-/// A symmetric operator made ready for products.
+/// An operator made ready for products.
 pub struct Propagator {
     matrix: hops::Hops,
+    /// What the way back multiplies by, if the operator is not symmetric.
+    transposed: Option<Arc<Self>>,
     #[cfg(feature = "cuda")]
     uploaded: std::sync::OnceLock<crate::tensor::cuda::Sparse>,
 }
 
 impl Propagator {
-    /// Prepares a matrix.
+    /// Prepares a symmetric matrix.
     pub fn new(matrix: Csr) -> Self {
         Self {
             matrix: hops::Hops::new(matrix),
+            transposed: None,
             #[cfg(feature = "cuda")]
             uploaded: std::sync::OnceLock::new(),
         }
     }
 
-    /// Prepares a matrix that is stored in single precision.
+    /// Prepares a matrix that need not be symmetric, nor square.
+    pub fn directed(matrix: Csr) -> Self {
+        let transposed = Some(Arc::new(Self::new(matrix.transposed())));
+        Self { transposed, ..Self::new(matrix) }
+    }
+
+    /// Returns what the way back multiplies by.
+    pub(super) fn back(self: &Arc<Self>) -> &Arc<Self> {
+        self.transposed.as_ref().unwrap_or(self)
+    }
+
+    /// Prepares a symmetric matrix that is stored in single precision.
     pub fn of_single(matrix: &Csr<f32>) -> Self {
         let values = matrix.values.iter().map(|value| f64::from(*value)).collect();
         let wide = Csr::new(matrix.n(), matrix.indptr.clone(), matrix.indices.clone(), values);
@@ -66,19 +81,20 @@ impl std::ops::Deref for Propagator {
 }
 
 impl Sided {
-    /// Returns S·X of every lane for symmetric S: nodes × nodes.
+    /// Returns S·X of every lane; S has as many columns as X has rows.
     ///
     /// # Errors
     /// When the shapes or types do not fit.
     pub fn propagate(&self, operator: &Arc<Propagator>) -> Result<Self> {
         on_gpu!(self.main() => super::cuda::propagate(operator, self));
-        let (shape, again) = (side_by_side(operator, self.dims())?, operator.clone());
+        let (shape, back) = (side_by_side(operator, self.dims())?, operator.back().clone());
+        let made = SideBySide { rows: operator.n(), ..shape };
         by_float!(self.dtype(), "propagation", T => operation::<T, _, 1, 0>(
             [self],
             [],
-            self.dims(),
+            &[made.lanes, made.rows, made.columns],
             |sides, []| Ok((product(operator, &firsts(sides), shape), ())),
-            move |Back { gradient, .. }| Ok(product(&again, &[gradient], shape).into_iter().map(Gradient::Of).collect()),
+            move |Back { gradient, .. }| Ok(product(&back, &[gradient], made).into_iter().map(Gradient::Of).collect()),
         ))
     }
 
@@ -89,7 +105,7 @@ impl Sided {
     pub fn polynomial(&self, operator: &Arc<Propagator>, basis: Basis, coefficients: &impl AsTensor) -> Result<Self> {
         let c = coefficients.tensor();
         on_gpu!(self.main() => super::cuda::polynomial(operator, basis, &c, self));
-        let (shape, again) = (side_by_side(operator, self.dims())?, operator.clone());
+        let (shape, again) = (symmetric(operator, self.dims())?, operator.clone());
         let degrees = match c.dims() {
             [lanes, degrees] if *lanes == shape.lanes => *degrees,
             dims => bail!("coefficients of {dims:?} for {} lanes", shape.lanes),
@@ -118,22 +134,23 @@ pub(super) fn firsts<'s, T>(sides: &[[&'s [T]; 1]]) -> Vec<&'s [T]> {
     sides.iter().map(|[x]| *x).collect()
 }
 
-/// S·X of some tensors.
+/// S·X of some tensors, which have this shape.
 pub(super) fn product<T: Element>(operator: &Propagator, tensors: &[&[T]], shape: SideBySide) -> Vec<Vec<T>> {
+    let made = SideBySide { rows: operator.n(), ..shape };
     if shape.columns.is_multiple_of(BLOCK) {
         let one = |z: &&[T]| {
-            let mut out = vec![T::default(); z.len()];
-            let size = (shape.rows * shape.columns).max(1);
-            let lanes = out.par_chunks_mut(size).zip(z.par_chunks(size));
+            let [size, from] = [made, shape].map(|shape| shape.rows * shape.columns);
+            let mut out = vec![T::default(); shape.lanes * size];
+            let lanes = out.par_chunks_mut(size.max(1)).zip(z.par_chunks(from.max(1)));
             lanes.for_each(|(out, z)| operator.product(z, shape.columns, out));
             out
         };
         return tensors.iter().map(one).collect();
     }
-    let joined = shape.join(tensors);
-    let mut out = vec![T::default(); joined.len()];
-    operator.product(&joined, shape.width(tensors.len()), &mut out);
-    (0..tensors.len()).map(|i| shape.part(&out, i, tensors.len())).collect()
+    let (joined, width) = (shape.join(tensors), shape.width(tensors.len()));
+    let mut out = vec![T::default(); made.rows * width];
+    operator.product(&joined, width, &mut out);
+    (0..tensors.len()).map(|i| made.part(&out, i, tensors.len())).collect()
 }
 
 /// Coefficients of every lane, and how lanes stand side by side.
@@ -161,8 +178,17 @@ impl<T: Element> Coefficients<'_, T> {
 }
 
 pub(super) fn side_by_side(operator: &Propagator, dims: &[usize]) -> Result<SideBySide> {
+    let inner = operator.matrix().cols();
     match *dims {
-        [lanes, rows, columns] if rows == operator.n() => Ok(SideBySide { lanes, rows, columns }),
-        _ => bail!("an operator of {} nodes cannot propagate {dims:?}", operator.n()),
+        [lanes, rows, columns] if rows == inner => Ok(SideBySide { lanes, rows, columns }),
+        _ => bail!("an operator of {inner} columns cannot propagate {dims:?}"),
     }
+}
+
+/// As [`side_by_side`], for an operation that goes back with the operator itself.
+pub(super) fn symmetric(operator: &Propagator, dims: &[usize]) -> Result<SideBySide> {
+    if operator.transposed.is_some() {
+        bail!("an operator that is not symmetric is good for products alone");
+    }
+    side_by_side(operator, dims)
 }

@@ -1,8 +1,8 @@
-//! Hidden units in one step: drop(ReLU(X + b)), and drop(ReLU(S·X + b)) for symmetric S.
+//! Hidden units in one step: drop(ReLU(X + b)), and drop(ReLU(S·X + b)) for square S.
 //!
 //! Some rows at a time are made, shifted, rectified and dropped while they are in cache; what is between these steps is never
 //! written to memory. With U the units of the training side and s the scale of their dropout, the way back is
-//! Δ = s·G where U > 0 (a unit that is zero, rectified or dropped, passes nothing), ∂b = column sums of Δ, and ∂X = Δ or S·Δ.
+//! Δ = s·G where U > 0 (a unit that is zero, rectified or dropped, passes nothing), ∂b = column sums of Δ, and ∂X = Δ or Sᵀ·Δ.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Sided {
         self.units(None, Some(bias.tensor()), dropout.masks(self.entries())?)
     }
 
-    /// Returns ReLU(S·X + b) of every lane for symmetric S: nodes × nodes, and drops entries of it on the training side;
+    /// Returns ReLU(S·X + b) of every lane for square S: nodes × nodes, and drops entries of it on the training side;
     /// `bias`: lanes × columns, or nothing.
     ///
     /// # Errors
@@ -67,7 +67,10 @@ impl Sided {
         bias: Option<Tensor>,
         masks: Option<Masks>,
     ) -> Result<Self> {
-        side_by_side(operator, self.dims())?;
+        let rows = side_by_side(operator, self.dims())?.rows;
+        if operator.n() != rows {
+            bail!("an operator of {} × {rows} makes no units of {:?}", operator.n(), self.dims());
+        }
         let wide = self.dims().last().is_some_and(|columns| columns.is_multiple_of(BLOCK));
         if !wide || !self.main().device().is_cpu() {
             // Lanes of a few columns share a pass over the graph.
@@ -108,7 +111,7 @@ impl Sided {
                     slices::tensor::<T>(sums, bias.dims()).map(|gradient| (bias, gradient))
                 });
                 let of_x = match operator {
-                    Some(operator) => product(&operator, &[&delta], side_by_side(&operator, input.dims())?).remove(0),
+                    Some(operator) => product(operator.back(), &[&delta], side_by_side(&operator, input.dims())?).remove(0),
                     None => delta,
                 };
                 let of_x = slices::tensor(of_x, input.dims())?;

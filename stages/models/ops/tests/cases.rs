@@ -2,6 +2,7 @@
 
 mod attention;
 mod columns;
+mod directed;
 mod gated;
 
 use std::ops::Range;
@@ -156,6 +157,7 @@ pub fn cases(s: Sizes) -> Vec<Case> {
     all.extend(gated_sums(s));
     all.extend(attention(s).into_iter().flatten());
     all.push(attention::link_loss(s));
+    all.extend(directed::directed(s));
     for sparse in [false, true] {
         for hidden in [false, true] {
             all.extend([0, 1, 2].map(|passes| on_features(s, sparse, hidden, passes)));
