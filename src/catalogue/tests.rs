@@ -174,7 +174,8 @@ stages:
 {more}
 "
     );
-    crate::pipeline::Pipeline::of_text("p.yaml", &text, &ppgnn_stages::built_in(), &known).unwrap_or_else(|e| panic!("{e}"))
+    crate::pipeline::Pipeline::of_text("p.yaml", &text, &ppgnn_stages::built_in(), &known)
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Checks parameters of a stage beside the name of a model.
@@ -217,7 +218,10 @@ fn every_published_setting_is_one_that_its_model_has() {
         }
         // Data sets that the file names are known ones.
         let root: Value = serde_yaml::from_str(text).unwrap();
-        let sets = root["settings"]["published"].as_array().cloned().unwrap_or_else(|| vec![root["settings"]["published"].clone()]);
+        let sets = root["settings"]["published"]
+            .as_array()
+            .cloned()
+            .unwrap_or_else(|| vec![root["settings"]["published"].clone()]);
         for name in sets.iter().filter_map(|set| set["datasets"].as_object()).flat_map(|names| names.keys()) {
             assert!(catalogue.names().contains(name), "{model}: `{name}` is no data set");
         }

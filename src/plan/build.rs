@@ -4,7 +4,7 @@
 //! visit the stages above it again; nodes whose keys turn out equal become one, and [`sharing`] has the last word on keys. Work is
 //! linear in the number of nodes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -17,13 +17,12 @@ use serde_json::{Map, Value, json};
 use super::at_point::span_inside;
 use super::files::Contents;
 use super::forced::{self, Unset};
-use super::graph::{Absence, Edge, Missing, Node, NodeId, Output, Plan, TrialNodes, key_inputs};
+use super::graph::{Absence, Edge, Missing, Node, NodeId, Output, Plan, key_inputs};
 use super::key::{ArtifactKey, KeyCrate, KeyInputs, KeyVariant};
 use super::name::NodeName;
-use super::{sharing, tables};
+use super::{sharing, tables, trials};
 use crate::pipeline::{
-    AbsentData, At, DATASET_PARAM, DATASET_STAGE, Only, Pipeline, PipelineError, Problems, Search, Setting, Span,
-    StageUse,
+    AbsentData, At, DATASET_PARAM, DATASET_STAGE, Only, Pipeline, PipelineError, Problems, Setting, Span, StageUse,
 };
 
 /// Name of the record of what was published, stored next to it.
@@ -63,18 +62,18 @@ pub fn build_for(
     for point in &pipeline.sweep.points {
         let mut planned: Vec<Planned> = Vec::with_capacity(pipeline.stages.len());
         let at = pipeline.search.as_ref().and_then(|search| search.at(point));
-        let wanted = wanted(pipeline, at);
+        let wanted = trials::wanted(pipeline, at);
         for stage in 0..pipeline.stages.len() {
             let node = match at {
                 _ if !wanted[stage] => Err(NoNode::NotWanted),
-                Some(At::Open(search)) if builder.is_searched(stage) => Err(open(&planned, search)),
+                Some(At::Open(search)) if builder.is_searched(stage) => Err(trials::open(&planned, search)),
                 _ => builder.node(stage, point, &planned),
             };
             planned.push(node);
         }
         of_points.push(planned);
     }
-    let trials = trials(pipeline, &of_points);
+    let trials = trials::trials(pipeline, &of_points);
     builder.check_unused_datasets();
     builder.check_spaces();
     let nothing_left = builder.nodes.is_empty();
@@ -251,41 +250,6 @@ impl<'b> Builder<'b> {
         Ok(node)
     }
 
-    /// Checks the values that searches may try before any is tried: each alone, beside what the pipeline sets.
-    fn check_spaces(&mut self) {
-        let pipeline = self.pipeline;
-        let Some(search) = pipeline.search.as_ref().filter(|search| search.groups.iter().all(|g| g.scores.is_empty()))
-        else {
-            return;
-        };
-        let mut checked = HashSet::new();
-        for point in pipeline.sweep.points.iter().filter(|point| Search::is_choice(point)) {
-            let Some(group) = search.group(point).filter(|at| checked.insert(*at)).map(|at| &search.groups[at]) else {
-                continue;
-            };
-            for param in group.space.params() {
-                let Some((stage, name)) = param.path.split_once('.') else { continue };
-                let Some(at) = pipeline.stages.iter().position(|used| used.name.name == stage) else { continue };
-                let Ok(written) = self.written(at, point) else { continue };
-                let place = group.places.get(&param.path).cloned().unwrap_or_default();
-                let fault = param.domain.probes().into_iter().find_map(|value| {
-                    let mut written = written.clone();
-                    written.insert(name.to_owned(), value);
-                    let found = pipeline.stages[at].def.check(self.around.registry, &written).err()?;
-                    found.into_iter().find(|problem| problem.param.split('.').next() == Some(name))
-                });
-                if let Some(problem) = fault {
-                    self.problems.add(&place, format!("stage `{stage}`: {}", problem.message), problem.help);
-                }
-            }
-        }
-    }
-
-    /// Whether a search decides on a stage or on something above it.
-    fn is_searched(&self, stage: usize) -> bool {
-        self.axes[stage].last() == Some(&(self.pipeline.sweep.axes.len() - 1))
-    }
-
     /// Notes that files of a node are published under a name.
     pub(super) fn publish(&mut self, name: String, node: NodeId, span: &Span) {
         if name == RECORD || !self.output_names.insert(name.clone()) {
@@ -454,37 +418,6 @@ impl<'b> Builder<'b> {
         });
         NoNode::DataAbsent(at)
     }
-}
-
-/// Why there is no node where a search has not ended: its data may be missing.
-fn open(upstream: &[Planned], search: usize) -> NoNode {
-    let without_data = |planned: &Planned| planned.err().filter(|why| matches!(why, NoNode::DataAbsent(_)));
-    upstream.iter().find_map(without_data).unwrap_or(NoNode::Open(search))
-}
-
-/// Which stages are wanted at a point: those that a trial is for, and what they need; elsewhere all.
-fn wanted(pipeline: &Pipeline, at: Option<At>) -> Vec<bool> {
-    let Some(At::Trial { up_to, .. }) = at else { return vec![true; pipeline.stages.len()] };
-    let mut wanted = vec![false; pipeline.stages.len()];
-    wanted[up_to] = true;
-    for stage in (0..=up_to).rev() {
-        if wanted[stage] {
-            pipeline.stages[stage].inputs.iter().flat_map(|(_, from)| from).for_each(|from| wanted[*from] = true);
-        }
-    }
-    wanted
-}
-
-/// The nodes whose metrics say how good a trial is. A trial without one is planned in vain: its data is missing.
-fn trials(pipeline: &Pipeline, of_points: &[Vec<Planned>]) -> Vec<TrialNodes> {
-    let Some(search) = &pipeline.search else { return Vec::new() };
-    let mut all: BTreeMap<(usize, usize), Vec<Option<NodeId>>> = BTreeMap::new();
-    for (point, planned) in pipeline.sweep.points.iter().zip(of_points) {
-        if let Some((group, trial)) = search.trial(point) {
-            all.entry((group, trial)).or_default().push(planned[search.scored].ok());
-        }
-    }
-    all.into_iter().map(|((search, trial), nodes)| TrialNodes { search, trial, nodes }).collect()
 }
 
 /// For every stage the axes whose values can change it or something above it.

@@ -12,6 +12,7 @@ mod sharing;
 mod tables;
 #[cfg(test)]
 mod testing;
+mod trials;
 
 pub use build::{PlanContext, build, build_for};
 pub use files::{Contents, FileDigests};
