@@ -39,7 +39,16 @@ fn spec(row: usize, column: usize, candidates: &[&[usize]]) -> CellSpec {
         candidates: candidates.iter().map(|c| c.to_vec()).collect(),
         labels: vec![],
         missing: vec![],
+        notes: vec![],
     }
+}
+
+#[test]
+fn what_a_reader_must_know_of_the_settings_of_a_cell_is_a_note_of_it() {
+    let said = CellSpec { notes: vec!["no published settings".into()], ..spec(0, 0, &[&[0]]) };
+    let table = table(&params(vec![said, spec(1, 0, &[&[0]])]), &[run("a", &[(0.5, 0.0)])]).unwrap();
+    assert_eq!(table.cell(0, 0).unwrap().notes[0], "no published settings");
+    assert!(!table.cell(1, 0).unwrap().notes.contains(&"no published settings".to_owned()));
 }
 
 #[test]

@@ -13,6 +13,7 @@
 mod support;
 
 mod bad_input;
+mod bands;
 mod benches;
 mod bounded;
 mod cache;
