@@ -166,6 +166,7 @@ stages:
   featurize: {{inputs: {{graph: load}}}}
   normalize: {{inputs: {{graph: load}}}}
   evd: {{inputs: {{operator: normalize}}}}
+  relate: {{inputs: {{graph: load}}, params: {{embedding: poincare}}}}
   separate: {{inputs: {{operator: normalize}}}}
   split: {{inputs: {{graph: load}}}}
   pretrain: {{uses: train, inputs: {{operator: normalize, nodes: featurize, splits: split}}, params: {{model: adagnn}}}}
@@ -209,9 +210,12 @@ fn every_published_setting_is_one_that_its_model_has() {
         let more = format!("settings: published\nsweep: {{axes: {{load.dataset: [{datasets}], form: {forms}}}}}");
         let pipeline = pipeline_of(model, &more);
         for preset in &pipeline.presets {
+            let form = preset.matches.iter().find(|(axis, _)| pipeline.sweep.axes[*axis].name == "form");
+            let form = form.map(|(axis, at)| &pipeline.sweep.axes[*axis].values[at[0]].settings);
             let stages: BTreeSet<&str> = preset.settings.iter().map(|setting| setting.stage.as_str()).collect();
             for stage in stages {
-                let of_stage = preset.settings.iter().filter(|setting| setting.stage == stage);
+                let of_form = form.into_iter().flatten();
+                let of_stage = preset.settings.iter().chain(of_form).filter(|setting| setting.stage == stage);
                 check(&pipeline, model, stage, of_stage.map(|s| (s.param.clone(), s.value.value())).collect());
             }
             seen += preset.settings.len();

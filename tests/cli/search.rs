@@ -178,7 +178,7 @@ fn mistakes_are_refused_at_their_place() {
         ("search: {trials: 4}\n".to_owned(), "a search has nothing to search"),
         (
             "search: {trials: 0, params: {train.lr: [0.1]}}\n".into(),
-            "expected a whole number from 1 to 100000, found 0",
+            "expected a whole number from 1 to 100000, found `0`",
         ),
         (params("{train.lr: []}"), "`train.lr` has no values"),
         (params("{train.lr: {from: 1.0, to: 0.1}}"), "`train.lr` goes from `1` to `0.1`"),

@@ -102,7 +102,7 @@ fn a_failed_node_stops_only_what_depends_on_it() {
     assert_eq!((report.ran, report.failed, report.skipped), (2, 1, 2));
     assert_eq!(world.number(fine), 6);
     assert_eq!(report.failures[0].node.to_string(), "trouble/2fail");
-    assert_eq!(report.failures[0].failure.kind, FailureKind::Stage);
+    assert_eq!(report.failures[0].failure.kind, FailureKind::Lasting);
     assert_eq!(report.failures[0].failure.errors, ["the numbers are unhappy"]);
     assert_eq!(report.failures[0].failure.hint.as_deref(), Some("cheer them up"));
     let skipped = seen.pick(|e| match e {

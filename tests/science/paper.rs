@@ -1,6 +1,6 @@
 //! The values of the paper that tables are compared with: complete, well-formed, and possible.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -87,6 +87,9 @@ fn labels(pipeline: &Value, axis: &Value) -> Vec<String> {
     }
 }
 
+/// Data sets of ours whose accuracy after 20 trials the paper prints.
+const PRINTED_20: [&str; 5] = ["texas", "squirrel", "chameleon", "citeseer", "cora"];
+
 #[test]
 fn every_cell_of_a_table_has_a_printed_value_and_every_column_is_one_of_the_table() {
     let mut files = 0;
@@ -100,25 +103,38 @@ fn every_cell_of_a_table_has_a_printed_value_and_every_column_is_one_of_the_tabl
             let Some(name) = table["reference"].as_str() else { continue };
             files += 1;
             let values = read(name);
-            let (rows, columns) = (labels(&pipeline, &table["rows"]), labels(&pipeline, &table["columns"]));
+            let (rows, mut columns) = (labels(&pipeline, &table["rows"]), labels(&pipeline, &table["columns"]));
+            if let Some(shown) = table["where"]["load.dataset"].as_array() {
+                columns.retain(|column| shown.iter().any(|one| one == column));
+            }
+            // The paper has 20 trials of PP-GNN alone, and nothing of Actor in its tables.
+            let unprinted = |row: &str, column: &str| {
+                column == "actor"
+                    || name.ends_with("search-20.csv") && (row != "PP-GNN" || !PRINTED_20.contains(&column))
+            };
             for row in &rows {
                 // What the file calls it.
                 let row = table["reference-rows"][row].as_str().unwrap_or(row);
                 for column in &columns {
-                    assert!(values.contains_key(&(row.to_owned(), column.clone())), "{name} has no {row}, {column}");
+                    let there = values.contains_key(&(row.to_owned(), column.clone()));
+                    assert_eq!(there, !unprinted(row, column), "{name} and {row}, {column}");
                 }
             }
-            for (row, column) in values.keys() {
-                assert!(columns.contains(column), "{name}: the table has no column {column} ({row})");
+            let own: BTreeSet<&String> = values.keys().map(|(_, column)| column).collect();
+            if !["all-models", "search-20"].iter().any(|part| pipeline["name"] == *part) {
+                assert!(
+                    own.iter().all(|column| columns.contains(column)),
+                    "{name}: {own:?} are not all columns of the table"
+                );
             }
             // Rows of models that are not here yet are complete as well.
-            let complete = columns
+            let complete = own
                 .iter()
-                .all(|c| values.keys().filter(|(_, column)| column == c).count() * columns.len() == values.len());
+                .all(|c| values.keys().filter(|(_, column)| column == *c).count() * own.len() == values.len());
             assert!(complete, "{name}: a row lacks a column");
         }
     }
-    assert_eq!(files, 5, "tables with printed values");
+    assert_eq!(files, 7, "tables with printed values");
 }
 
 #[test]
