@@ -17,6 +17,7 @@ use crate::pipeline::{AbsentData, Pipeline};
 use crate::plan::{self, Node, NodeId, Plan, PlanContext};
 use crate::run::{NodeState, demand};
 use crate::store::Store;
+use crate::study;
 
 /// Check pipeline files without training anything
 ///
@@ -40,13 +41,13 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let catalogue = args.pipeline.catalogue();
-    let mut pipeline = args.pipeline.pipeline(&catalogue, registry)?;
+    let mut pipeline = begun(&args.pipeline, &catalogue, registry)?;
     let plan = build(&pipeline, registry)?;
     // A broken profile should be found now, not when it is first used.
     if args.pipeline.profile.is_none() {
         for profile in &pipeline.profiles {
             let with = PipelineArgs { profile: Some(profile.clone()), ..args.pipeline.clone() };
-            build(&with.pipeline(&catalogue, registry)?, registry)?;
+            build(&begun(&with, &catalogue, registry)?, registry)?;
         }
     }
     // Data that is missing is no reason to leave the rest unchecked.
@@ -70,6 +71,13 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         }
     }
     Ok(code)
+}
+
+/// A pipeline with the first round of its searches.
+fn begun(args: &PipelineArgs, catalogue: &Catalogue, registry: &Registry) -> Result<Pipeline, Failure> {
+    let mut pipeline = args.pipeline(catalogue, registry)?;
+    study::begin(&mut pipeline, registry)?;
+    Ok(pipeline)
 }
 
 /// Warnings, each once, with the nodes that they are about.

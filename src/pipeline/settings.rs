@@ -113,7 +113,7 @@ impl Lookup<'_> {
         let forced = self.forced.iter().filter(|forced| forced.only.is_empty()).map(|forced| &forced.setting);
         let of_when = self.sweep.when.iter().filter(|when| holds(&when.matches, point)).flat_map(|when| &when.settings);
         let of_axes = self.sweep.axes.iter().zip(point).flat_map(|(axis, at)| &axis.values[*at].settings);
-        let set = of_axes.chain(of_when).chain(forced).filter(is_it).last().map(|setting| setting.value.value());
+        let set = of_axes.chain(of_when).chain(forced).rfind(is_it).map(|setting| setting.value.value());
         let own = || {
             let used = self.stages.iter().find(|used| used.name.name == *stage)?;
             used.params.iter().find(|(key, _)| key.name == *param).map(|(_, node)| node.value())

@@ -83,9 +83,8 @@ impl Reader<'_> {
             }
         };
         let ends = [node.get("from"), node.get("to")].map(|end| end.map(Node::value));
-        match ends.each_ref().map(|end| end.as_ref().and_then(Value::as_i64)) {
-            [Some(from), Some(to)] => return Some(Domain::Int { from, to, log }),
-            _ => {}
+        if let [Some(from), Some(to)] = ends.each_ref().map(|end| end.as_ref().and_then(Value::as_i64)) {
+            return Some(Domain::Int { from, to, log });
         }
         match ends.each_ref().map(|end| end.as_ref().and_then(Value::as_f64)) {
             [Some(from), Some(to)] => Some(Domain::Float { from, to, log }),

@@ -63,9 +63,9 @@ pub fn build_for(
         let mut planned: Vec<Planned> = Vec::with_capacity(pipeline.stages.len());
         let at = pipeline.search.as_ref().and_then(|search| search.at(point));
         let wanted = trials::wanted(pipeline, at);
-        for stage in 0..pipeline.stages.len() {
+        for (stage, is_wanted) in wanted.into_iter().enumerate() {
             let node = match at {
-                _ if !wanted[stage] => Err(NoNode::NotWanted),
+                _ if !is_wanted => Err(NoNode::NotWanted),
                 Some(At::Open(search)) if builder.is_searched(stage) => Err(trials::open(&planned, search)),
                 _ => builder.node(stage, point, &planned),
             };

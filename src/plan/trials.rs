@@ -22,6 +22,10 @@ impl Builder<'_> {
             for param in group.space.params() {
                 let Some((stage, name)) = param.path.split_once('.') else { continue };
                 let Some(at) = pipeline.stages.iter().position(|used| used.name.name == stage) else { continue };
+                // A name that stands for a file of the data set is looked up when a trial is planned.
+                if pipeline.stages[at].def.from_dataset.is_some_and(|from| from.choice == name) {
+                    continue;
+                }
                 let Ok(written) = self.written(at, point) else { continue };
                 let place = group.places.get(&param.path).cloned().unwrap_or_default();
                 let fault = param.domain.probes().into_iter().find_map(|value| {

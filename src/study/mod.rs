@@ -43,10 +43,9 @@ pub fn unroll(
     if pipeline.search.is_none() {
         return plan(pipeline);
     }
-    let objective = objective(pipeline, registry)?;
+    let objective = begin(pipeline, registry)?;
     let scores: Vec<&'static ScoreDef> = registry.rows().collect();
     let worth = |mean: f64| objective.metric().scale(&scores).worth(mean);
-    first_round(pipeline);
     loop {
         let planned = plan(pipeline)?;
         let outcomes = outcomes(&planned, pipeline, &objective, store);
@@ -55,6 +54,16 @@ pub fn unroll(
             return Ok(with_states(planned, pipeline, outcomes, larger_is_better));
         }
     }
+}
+
+/// Gives the searches of a pipeline their first round, and returns the metric that decides.
+///
+/// # Errors
+/// When it is none of validation nodes.
+pub fn begin(pipeline: &mut Pipeline, registry: &Registry) -> Result<ValMetric, PipelineError> {
+    let objective = objective(pipeline, registry)?;
+    first_round(pipeline);
+    Ok(objective)
 }
 
 /// The metric that decides: one of validation nodes that the program has.
