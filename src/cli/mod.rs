@@ -30,6 +30,7 @@ mod so_far;
 mod stored;
 mod table;
 mod targets;
+mod trials;
 mod why;
 
 use std::ffi::OsString;

@@ -11,7 +11,7 @@ use ppgnn_stages::contract::device::cuda;
 use super::failure::Failure;
 use super::project::PipelineArgs;
 use super::stored::Stored;
-use super::{device, outputs, runs};
+use super::{device, outputs, runs, trials};
 use crate::pipeline::canonical_settings;
 use crate::plan::{NodeId, Plan, file_name};
 use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Source, Store};
@@ -60,9 +60,9 @@ impl Place {
         for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node)) {
             let Some(files) = outputs::files(plan, output, store)? else { continue };
             let files = files.into_iter().map(|f| (f.ending, Source::Artifact(f.path)));
-            let files = files.chain(runs::files(stored, output.node)?);
+            let files = files.chain(runs::files(stored, output.node)?).chain(tried(plan)?);
             let files = files.map(|(ending, source)| (format!("{}.{ending}", output.name), source)).collect();
-            let needs = needs(plan, &[output.node]).into_iter().collect();
+            let needs = needs(plan, &[output.node]).into_iter().chain(scores(plan)).collect();
             let key = plan.node(output.node).key;
             run.outputs.push(PublishedOutput { name: output.name.clone(), key, needs, files });
         }
@@ -73,6 +73,20 @@ impl Place {
         let folder = store.publish(&plan.pipeline, self.folder.as_deref(), run)?;
         Ok(Some((folder, names)))
     }
+}
+
+/// What searches tried, if there are any.
+fn tried(plan: &Plan) -> Result<Option<(&'static str, Source)>, Failure> {
+    if plan.searches.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(("trials.csv", Source::Made(trials::csv(&plan.searches)?.into_bytes()))))
+}
+
+/// The scores of all trials, without which what was chosen could not be told again. What was trained for them is not needed.
+fn scores(plan: &Plan) -> BTreeSet<ArtifactRef> {
+    let nodes = plan.trials.iter().flat_map(|trial| trial.nodes.iter().flatten()).map(|id| plan.node(*id));
+    nodes.map(|node| ArtifactRef::new(node.stage.name, node.key)).collect()
 }
 
 /// Every artifact behind some nodes, themselves among them.

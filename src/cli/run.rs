@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::device::cuda;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failure::{Failure, code_of};
 use super::interrupt::interruptible;
@@ -98,7 +98,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let cancel = interruptible();
     let (store, log) = open(args, looked, &plan.pipeline, computes)?;
     let (log_path, log) = log.unzip();
-    let needs = publishing::needs(&plan, &[&wanted[..], &force].concat());
+    // Trials were run for it: with the run, they are done as well.
+    let tried: Vec<NodeId> = plan.trials.iter().flat_map(|trial| trial.nodes.iter().flatten().copied()).collect();
+    let needs = publishing::needs(&plan, &[&wanted[..], &force, &tried].concat());
     let words = args.of.words();
     let begun = UnfinishedRun::new(&plan.pipeline, place.folder.as_deref(), place.file.clone(), words, needs);
     if computes {
@@ -138,19 +140,26 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         store.end_run(&begun)?;
     }
     if args.json {
-        let mut object = json!({"version": 1, "pipeline": plan.pipeline, "profile": plan.profile});
-        let fields = serde_json::to_value(&report).map_err(|e| Failure::unexpected(e.to_string()))?;
-        if let (Some(all), serde_json::Value::Object(fields)) = (object.as_object_mut(), fields) {
-            all.extend(fields);
-            all.insert("tables".into(), json!(published));
-            all.insert("partial-tables".into(), json!(partial));
-            all.insert("absent-data".into(), overview::absent_json(&plan));
-            all.insert("log".into(), json!(log_path.as_ref().map(|path| path.display().to_string())));
-            all.insert("exit-code".into(), json!(code));
-        }
-        print_json(&object)?;
+        let more = json!({
+            "tables": published, "partial-tables": partial,
+            "log": log_path.as_ref().map(|path| path.display().to_string()),
+        });
+        print_report(&plan, &report, more, code)?;
     }
     Ok(code)
+}
+
+/// Prints what happened as one JSON object.
+fn print_report(plan: &Plan, report: &RunReport, more: Value, code: u8) -> Result<(), Failure> {
+    let mut object = json!({"version": 1, "pipeline": plan.pipeline, "profile": plan.profile});
+    let fields = serde_json::to_value(report).map_err(|e| Failure::unexpected(e.to_string()))?;
+    if let (Some(all), Value::Object(fields), Value::Object(more)) = (object.as_object_mut(), fields, more) {
+        all.extend(fields);
+        all.extend(more);
+        all.insert("absent-data".into(), overview::absent_json(plan));
+        all.insert("exit-code".into(), json!(code));
+    }
+    print_json(&object)
 }
 
 /// What came of searches.
@@ -177,7 +186,11 @@ fn searched(args: &Args, registry: &Registry, catalogue: &Catalogue) -> Result<S
         let ended = |failed: &FailedNode| failed.failure.kind == FailureKind::Lasting;
         if report.interrupted || !report.failures.iter().all(ended) {
             let of_failures = report.failures.iter().map(|f| code_of(f.failure.kind)).max().unwrap_or(exit::DONE);
-            return Ok(Searched::Stopped(if report.interrupted { exit::INTERRUPTED } else { of_failures }));
+            let code = if report.interrupted { exit::INTERRUPTED } else { of_failures };
+            if args.json {
+                print_report(&plan, &report, json!({"tables": [], "partial-tables": [], "log": null}), code)?;
+            }
+            return Ok(Searched::Stopped(code));
         }
     }
 }

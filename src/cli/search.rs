@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::project::PipelineArgs;
+use super::trials::{self, value_text};
 use super::{exit, print, print_json};
 use crate::plan::{SearchState, TrialState};
 use crate::search::importance;
@@ -60,7 +61,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             if args.json {
                 print_json(&json!({"version": 1, "searches": searches.iter().map(as_json).collect::<Vec<_>>()}))?;
             } else if *csv {
-                print(&as_csv(&searches)?)?;
+                print(&trials::csv(&searches)?)?;
             } else {
                 print(&searches.iter().map(as_text).collect::<Vec<_>>().join("\n"))?;
             }
@@ -107,10 +108,6 @@ fn score_text(trial: &TrialState) -> String {
         (None, Some(_)) => "failed".into(),
         (None, None) => "open".into(),
     }
-}
-
-fn value_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// How the search stands, in a line.
@@ -199,31 +196,4 @@ fn as_json(search: &SearchState) -> Value {
         "importance": importance(&scored(search)).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "trials": search.trials.iter().enumerate().map(trial).collect::<Vec<_>>(),
     })
-}
-
-/// One line per trial, one column per parameter.
-fn as_csv(searches: &[SearchState]) -> Result<String, Failure> {
-    let paths: std::collections::BTreeSet<&String> =
-        searches.iter().flat_map(|search| &search.trials).flat_map(|trial| trial.settings.keys()).collect();
-    let mut out = csv::Writer::from_writer(Vec::new());
-    let unexpected = |e: csv::Error| Failure::unexpected(e.to_string());
-    let head = ["point", "trial", "chosen", "score", "standard-error", "failed"].into_iter().map(str::to_owned);
-    out.write_record(head.chain(paths.iter().map(|path| (*path).clone()))).map_err(unexpected)?;
-    for search in searches {
-        for (at, trial) in search.trials.iter().enumerate() {
-            let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-            let own = [
-                search.label.clone(),
-                at.to_string(),
-                (search.chosen == Some(at)).to_string(),
-                number(trial.score),
-                number(trial.score.map(|_| trial.error)),
-                trial.failed.clone().unwrap_or_default(),
-            ];
-            let settings = paths.iter().map(|path| trial.settings.get(*path).map(value_text).unwrap_or_default());
-            out.write_record(own.into_iter().chain(settings)).map_err(unexpected)?;
-        }
-    }
-    let bytes = out.into_inner().map_err(|e| Failure::unexpected(e.to_string()))?;
-    String::from_utf8(bytes).map_err(|e| Failure::unexpected(e.to_string()))
 }

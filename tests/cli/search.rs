@@ -76,6 +76,20 @@ fn test_nodes_of_trials_that_were_not_chosen_are_left_alone() {
 }
 
 #[test]
+fn results_have_the_trials_and_gc_keeps_what_replays_them() {
+    let project = project(SEARCH);
+    project.run(&["run", "s.yaml", "-q"]).exit(0);
+    let trials = std::fs::read_to_string(project.path("artifacts/results/s/t.trials.csv")).unwrap();
+    assert_eq!((trials.lines().count(), trials.matches(",true,").count()), (25, 4), "{trials}");
+    // Weights of trials that were not chosen may go; their scores may not.
+    project.run(&["cache", "gc", "--delete"]).exit(0);
+    let trained = crate::support::files(&project.path("artifacts/objects/train"));
+    assert_eq!(trained.iter().filter(|path| path.ends_with("manifest.json")).count(), 4);
+    let again = project.run(&["run", "s.yaml"]).exit(0);
+    assert!(!again.stderr.contains("Ran ") && !again.stderr.contains("Search:"), "{}", again.stderr);
+}
+
+#[test]
 fn more_trials_reuse_those_that_are_there_and_searches_share_configurations() {
     let project = project(SEARCH);
     project.run(&["run", "s.yaml"]).exit(0);
