@@ -296,8 +296,8 @@ impl Plan {
     /// Returns the nodes of trials that have not ended, of searches that could go on.
     pub fn open_trials(&self) -> Vec<NodeId> {
         let open = self.trials.iter().filter(|trial| {
-            let state = &self.searches[trial.search].trials[trial.trial];
-            state.score.is_none() && state.failed.is_none()
+            let state = self.searches.get(trial.search).and_then(|search| search.trials.get(trial.trial));
+            state.is_some_and(|state| state.score.is_none() && state.failed.is_none())
         });
         let whole = open.filter_map(|trial| trial.nodes.iter().copied().collect::<Option<Vec<NodeId>>>());
         whole.flatten().collect::<BTreeSet<_>>().into_iter().collect()
