@@ -77,6 +77,9 @@ static MODELS: &[(&str, &str)] = built_in!["models":
     "tdgnn",
 ];
 
+/// The file that others include: of no model.
+const SHARED: &str = "shared";
+
 /// Every data set that has a manifest, and every model that has settings. A manifest is read on first use.
 #[derive(Debug)]
 pub struct Catalogue {
@@ -107,6 +110,16 @@ impl Catalogue {
     /// Returns the names of all data sets, sorted.
     pub fn names(&self) -> Vec<String> {
         self.origins.keys().cloned().collect()
+    }
+
+    /// Returns the names of all models that have settings or spaces, sorted.
+    pub fn models(&self) -> Vec<String> {
+        self.models.keys().filter(|name| *name != SHARED).cloned().collect()
+    }
+
+    /// Returns the file of a model; `None` if it has none.
+    pub fn model(&self, name: &str) -> Option<FoundText> {
+        self.models.get(name).map(|origin| origin.text("models", name))
     }
 
     /// Returns every manifest with its name, or what is wrong with it.
@@ -145,7 +158,7 @@ impl Known for DataFolder<'_> {
     }
 
     fn model(&self, name: &str) -> Option<FoundText> {
-        self.catalogue.models.get(name).map(|origin| origin.text("models", name))
+        self.catalogue.model(name)
     }
 }
 

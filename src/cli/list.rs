@@ -1,4 +1,6 @@
-//! `ppgnn list`: what pipelines can be made of, with parameters, defaults and ranges, and the data sets that are known.
+//! `ppgnn list`: what pipelines can be made of, with parameters, defaults and ranges, and the data sets and settings that are known.
+
+mod settings;
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +17,7 @@ use super::{exit, note, print, print_as, print_json};
 use crate::catalogue::{self, Catalogue};
 use crate::pipeline::{Overrides, Pipeline};
 
-/// List stages, models, formats, metrics or data sets
+/// List stages, models, formats, metrics, data sets or settings of models
 #[derive(clap::Args)]
 pub struct Args {
     /// What to list
@@ -40,6 +42,8 @@ enum What {
     Metrics,
     /// Known data sets, or the data sets of a pipeline file
     Datasets,
+    /// Published settings of models and the spaces that are searched, or the file of one model
+    Settings,
 }
 
 /// A row to list.
@@ -69,6 +73,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             registry.rows::<ScoreDef>().map(of_score).collect()
         }
         What::Datasets => return datasets(args, registry),
+        What::Settings => {
+            let catalogue = Catalogue::new(&[PathBuf::from(catalogue::FOLDER)]);
+            return settings::run(args.name.as_deref(), args.json, &catalogue);
+        }
     };
     if let Some(name) = &args.name {
         let known: Vec<String> = items.iter().map(|i| i.name.clone()).collect();

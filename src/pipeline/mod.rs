@@ -25,6 +25,7 @@ pub use document::{FORMAT, Forced, Overrides, Setting, check_format};
 pub use file::{AbsentData, AxisValue, TABLE_STAGE, TableEntry, label};
 pub use json_schema::json_schema;
 pub use known::{FoundText, Known, KnownDataset, Nothing};
+pub use model_file::{ModelSummary, summary};
 pub use problem::{PipelineError, Problem, ProblemKind, ProblemReport, Problems};
 pub use reader::{Reader, one_or_many};
 pub use resolve::{Only, Pipeline, StageUse};

@@ -25,11 +25,13 @@
 //!
 //! A set is one such block or a list of them, of which the first whose `when` holds counts. `space.rs` says what stands in `params`.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::document::{Setting, check_format};
 use super::known::FoundText;
-use super::problem::Problems;
+use super::problem::{PipelineError, Problems};
 use super::reader::{Reader, one_or_many};
 use super::source::Sources;
 use super::space::Written;
@@ -38,9 +40,45 @@ use super::yaml::{self, Data, Key, Node};
 /// A parameter of a stage: the name of the stage, and its own.
 pub(super) type Path = (String, String);
 
+/// What the file of a model has, in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelSummary {
+    /// One sentence.
+    pub about: String,
+    /// Where it comes from.
+    pub source: String,
+    /// Sets of settings, each with the data sets that it has settings for.
+    pub sets: Vec<(String, Vec<String>)>,
+    /// Names of the spaces.
+    pub spaces: Vec<String>,
+}
+
+/// Returns what the file of a model has.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn summary(found: FoundText) -> Result<ModelSummary, PipelineError> {
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
+    let file = read(found, &mut sources, &mut problems);
+    problems.finish(&sources)?;
+    let datasets = |blocks: &[Block]| {
+        let own = |(key, of): &(Key, OfDataset)| (of.like.is_none() && of.from.is_none()).then(|| key.name.clone());
+        let names: BTreeSet<String> = blocks.iter().flat_map(|block| &block.datasets).filter_map(own).collect();
+        names.into_iter().collect()
+    };
+    Ok(ModelSummary {
+        sets: file.sets.iter().map(|(key, blocks)| (key.name.clone(), datasets(blocks))).collect(),
+        spaces: file.spaces().map(str::to_owned).collect(),
+        about: file.about,
+        source: file.source,
+    })
+}
+
 /// What is known of a model.
 #[derive(Debug, Default)]
 pub(super) struct ModelFile {
+    about: String,
+    source: String,
     /// Sets of settings by name.
     sets: Vec<(Key, Vec<Block>)>,
     /// Spaces by name.
@@ -133,9 +171,11 @@ pub(super) fn read(found: FoundText, sources: &mut Sources, problems: &mut Probl
 impl Reader<'_> {
     fn model_file(&mut self, root: &Node) -> ModelFile {
         self.only(root, &["ppgnn", "about", "source", "settings", "spaces"], "the file of a model");
-        for field in ["about", "source"] {
-            self.required(root, field, None).and_then(|node| self.text(node));
-        }
+        let mut text = |field: &str| {
+            let text = self.required(root, field, None).and_then(|node| self.text(node));
+            text.map(|text| text.name).unwrap_or_default()
+        };
+        let (about, source) = (text("about"), text("source"));
         let sets = self.map(root.get("settings")).iter().map(|(key, node)| {
             let blocks = one_or_many(node).iter().map(|block| self.block(block)).collect();
             (key.clone(), blocks)
@@ -146,7 +186,7 @@ impl Reader<'_> {
             let includes = node.get("includes").and_then(|node| self.text(node));
             (key.clone(), SpaceEntry { includes, params: self.space(node.get("params")) })
         });
-        ModelFile { sets, spaces: spaces.collect() }
+        ModelFile { about, source, sets, spaces: spaces.collect() }
     }
 
     fn block(&mut self, node: &Node) -> Block {

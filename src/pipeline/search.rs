@@ -25,7 +25,6 @@ use serde_json::Value;
 use super::axes::{ABSENT, Sweep};
 use super::document::Setting;
 use super::file::AxisValue;
-use super::resolve::StageUse;
 use super::source::Span;
 use super::yaml::{Data, Key, Node};
 use crate::search::{Sampler, Settings, Space};
@@ -49,8 +48,8 @@ pub struct Search {
     pub objective: Key,
     /// The stage whose metrics decide, by position.
     pub scored: usize,
-    /// Whether trials that are not chosen are evaluated on test nodes.
-    pub tests_all: bool,
+    /// What leaves test nodes alone, unless all trials are evaluated on them.
+    untested: Option<Setting>,
     /// The searches.
     pub groups: Vec<Group>,
     /// The axes over which there is a search of its own.
@@ -91,6 +90,8 @@ pub enum At<'s> {
     Trial {
         /// The settings.
         settings: &'s [Setting],
+        /// What is set for every trial.
+        also: Option<&'s Setting>,
         /// The last stage that is wanted, by position.
         up_to: usize,
     },
@@ -109,17 +110,15 @@ impl Search {
         let most = self.groups.iter().map(|group| group.trials.len()).max().unwrap_or(0);
         Some(match trial.checked_sub(1) {
             None => match group.chosen {
-                Some(chosen) => At::Chosen(&group.settings[chosen][..group.settings[chosen].len() - 1]),
+                Some(chosen) => At::Chosen(&group.settings[chosen]),
                 None => At::Open(at),
             },
             Some(trial) if trial < most => {
-                let settings = group.settings.get(trial)?;
-                let own = if self.tests_all { &settings[..settings.len() - 1] } else { settings };
-                At::Trial { settings: own, up_to: self.scored }
+                At::Trial { settings: group.settings.get(trial)?, also: self.untested.as_ref(), up_to: self.scored }
             }
             Some(trial) => {
                 let (up_to, setting) = group.largest.get(trial - most)?;
-                At::Trial { settings: std::slice::from_ref(setting), up_to: *up_to }
+                At::Trial { settings: std::slice::from_ref(setting), also: None, up_to: *up_to }
             }
         })
     }
@@ -163,22 +162,15 @@ impl Search {
     /// The settings that any trial makes, and the axes that decide which trial that is.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         let trials = self.groups.iter().flat_map(|group| group.settings.iter().flatten());
+        let trials = trials.chain(&self.untested);
         trials.chain(self.groups.iter().flat_map(|group| group.largest.iter().map(|(_, setting)| setting)))
     }
 
     /// Adds trials to a search.
-    pub fn add(&mut self, group: usize, trials: Vec<Settings>, stages: &[StageUse]) {
-        let scored = stages[self.scored].name.name.clone();
+    pub fn add(&mut self, group: usize, trials: Vec<Settings>) {
         let group = &mut self.groups[group];
         for settings in trials {
-            let mut all: Vec<Setting> =
-                settings.iter().filter_map(|(path, value)| group.setting(path, value)).collect();
-            all.push(Setting {
-                stage: scored.clone(),
-                param: "test".into(),
-                span: self.objective.span.clone(),
-                value: node(&Value::Bool(false), &self.objective.span),
-            });
+            let all = settings.iter().filter_map(|(path, value)| group.setting(path, value)).collect();
             group.settings.push(all);
             group.trials.push(settings);
         }

@@ -114,11 +114,12 @@ impl<'b> Builder<'b> {
         let of_presets = self.pipeline.presets.iter().filter(|p| holds(&p.matches, point)).flat_map(|p| &p.settings);
         let of_axes = sweep.axes.iter().zip(point).flat_map(|(axis, value)| &axis.values[*value].settings);
         let of_when = sweep.when.iter().filter(|w| holds(&w.matches, point)).flat_map(|w| &w.settings);
-        let of_trial = match self.pipeline.search.as_ref().and_then(|search| search.at(point)) {
-            Some(At::Trial { settings, .. } | At::Chosen(settings)) => settings,
-            Some(At::Open(_)) | None => &[],
+        let (of_trial, also) = match self.pipeline.search.as_ref().and_then(|search| search.at(point)) {
+            Some(At::Trial { settings, also, .. }) => (settings, also),
+            Some(At::Chosen(settings)) => (settings, None),
+            Some(At::Open(_)) | None => (&[][..], None),
         };
-        let all = of_presets.chain(of_axes).chain(of_when).chain(of_trial);
+        let all = of_presets.chain(of_axes).chain(of_when).chain(of_trial).chain(also);
         all.filter(|s| s.stage == used.name.name).collect()
     }
 

@@ -93,7 +93,7 @@ fn first_round(pipeline: &mut Pipeline) {
     for at in 0..search.groups.len() {
         let (sampler, seed, count) = (search.sampler, search.seed, search.round.min(search.trials));
         let first = suggest(&Ask { space: &search.groups[at].space, sampler, seed, first: 0, count }, &[]);
-        search.add(at, first, &pipeline.stages);
+        search.add(at, first);
     }
     search.unroll(&mut pipeline.sweep);
 }
@@ -123,7 +123,7 @@ fn next_round(pipeline: &mut Pipeline, outcomes: &[Vec<Outcome>], worth: &dyn Fn
             group.chosen = best(&tried);
             group.failed = group.chosen.is_none();
         } else {
-            search.add(at, next, &pipeline.stages);
+            search.add(at, next);
         }
         changed = true;
     }

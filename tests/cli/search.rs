@@ -248,6 +248,29 @@ fn spaces_and_settings_of_models_come_by_name() {
 }
 
 #[test]
+fn settings_of_models_are_listed_and_their_files_printed() {
+    let project = Project::new();
+    let all = project.run(&["list", "settings"]).exit(0).prints("settings `published`: actor, chameleon, ");
+    assert!(
+        all.stdout.contains("spaces: paper, reduced, authors")
+            && !all.stdout.lines().any(|line| line.starts_with("shared")),
+        "{}",
+        all.stdout
+    );
+    let one = project.run(&["list", "settings", "gpr-gnn"]).exit(0);
+    assert_eq!(one.stdout, include_str!("../../pipelines/models/gpr-gnn.yaml"));
+    let json = project.run(&["list", "settings", "gpr-gnn", "--json"]).exit(0).json();
+    assert_eq!(json["items"][0]["sets"][0]["datasets"].as_array().unwrap().len(), 10);
+    project.run(&["list", "settings", "gpr-gn"]).exit(2).says("did you mean `gpr-gnn`?");
+    // A file of the project's own is listed too.
+    project.write(
+        "pipelines/models/mine.yaml",
+        "ppgnn: 1\nabout: Mine.\nsource: me\nspaces: {small: {params: {train.lr: [0.1]}}}\n",
+    );
+    project.run(&["list", "settings"]).exit(0).prints("mine                 Mine.");
+}
+
+#[test]
 fn tables_say_which_settings_were_used_where_none_were_published() {
     let project = Project::new().file("s.yaml", &format!("{BASE}settings: published\n"));
     let run = project.run(&["run", "s.yaml"]).exit(0);

@@ -15,8 +15,11 @@ use super::super::settings::Lookup;
 use super::super::source::{Sources, Span};
 use super::super::space::{self, Written};
 use super::super::yaml::Key;
-use super::{Group, Search, SearchEntry, TRIAL_AXIS};
+use super::{Group, Search, SearchEntry, TRIAL_AXIS, node};
 use crate::search::{Domain, Sampler, Space};
+
+/// The parameter of a stage that makes metrics which says whether test nodes are scored.
+const UNTESTED: &str = "test";
 
 /// Finds what is searched at every point.
 pub struct Resolver<'r> {
@@ -64,8 +67,10 @@ impl<'r> Resolver<'r> {
         let base = sweep.points.clone();
         sweep.axes.push(Axis { name: TRIAL_AXIS.into(), short: TRIAL_AXIS.into(), path: None, values: Vec::new() });
         let SearchEntry { sampler, trials, round, seed, objective, tests_all, .. } = entry;
-        let search =
-            Search { sampler, trials, round, seed, objective, scored, tests_all, groups, over, base, group_at };
+        let stage = self.stages[scored].name.name.clone();
+        let (span, value) = (objective.span.clone(), node(&Value::Bool(false), &objective.span));
+        let untested = (!tests_all).then(|| Setting { stage, param: UNTESTED.into(), span, value });
+        let search = Search { sampler, trials, round, seed, objective, scored, untested, groups, over, base, group_at };
         search.unroll(sweep);
         Some(search)
     }
