@@ -142,27 +142,28 @@ impl Peers {
     /// Regrets of a peer on every surface, by seed; `None` without one.
     pub fn column(&self, optuna: &Optuna, surfaces: &[Surface], seeds: u64) -> Option<Column> {
         let version = self.version.as_ref()?;
-        let jobs: Vec<(&Surface, u64)> = surfaces.iter().flat_map(|s| (0..seeds).map(move |seed| (s, seed))).collect();
-        let key = |(surface, seed): (&Surface, u64)| digest(version, &optuna.job(surface, seed), surface);
-        let open: Vec<(&Surface, u64)> = {
+        let probes: Vec<Vec<f64>> = surfaces.iter().map(Surface::probes).collect();
+        let key = |(at, seed): (usize, u64)| digest(version, &optuna.job(&surfaces[at], seed), &probes[at]);
+        let open: Vec<(usize, u64)> = {
             let kept = self.kept.lock().expect("a lock");
-            jobs.iter().copied().filter(|job| !kept.contains_key(&key(*job))).collect()
+            let jobs = (0..surfaces.len()).flat_map(|at| (0..seeds).map(move |seed| (at, seed)));
+            jobs.filter(|job| !kept.contains_key(&key(*job))).collect()
         };
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..threads().min(open.len()) {
                 scope.spawn(|| {
                     let (mut peer, _) = Peer::start().expect("a peer, as before");
-                    while let Some(job) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let found = peer.search(optuna, job.0, job.1).expect("an answer of the peer");
-                        self.keep(key(*job), found);
+                    while let Some((at, seed)) = open.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+                        let found = peer.search(optuna, &surfaces[at], seed).expect("an answer of the peer");
+                        self.keep(key((at, seed)), found);
                     }
                 });
             }
         });
         let kept = self.kept.lock().expect("a lock");
-        let of_surface = |surface| (0..seeds).map(|seed| kept[&key((surface, seed))]).collect();
-        Some(Column { name: optuna.name(), regrets: surfaces.iter().map(of_surface).collect() })
+        let of_surface = |at| (0..seeds).map(|seed| kept[&key((at, seed))]).collect();
+        Some(Column { name: optuna.name(), regrets: (0..surfaces.len()).map(of_surface).collect() })
     }
 
     fn keep(&self, key: String, found: [f64; BUDGETS.len()]) {
@@ -177,10 +178,8 @@ fn file() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("search-peers.jsonl")
 }
 
-/// What a search of the peer depends on: its version, its script, the job, and the surface, of which the scores of some
-/// settings tell enough.
-fn digest(version: &str, job: &Value, surface: &Surface) -> String {
-    let scores: Vec<f64> = surface.probes().iter().map(|settings| surface.score(settings)).collect();
-    let all = json!([version, SCRIPT, job, scores]);
+/// What a search of the peer depends on: its version, its script, the job, and the surface, of which some scores tell enough.
+fn digest(version: &str, job: &Value, probes: &[f64]) -> String {
+    let all = json!([version, SCRIPT, job, probes]);
     blake3::hash(all.to_string().as_bytes()).to_hex().to_string()
 }

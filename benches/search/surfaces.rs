@@ -35,9 +35,10 @@ impl Surface {
         (self.score)(settings)
     }
 
-    /// Settings that tell this surface from others.
-    pub fn probes(&self) -> Vec<Settings> {
-        suggest(&Ask { space: &self.space, sampler: Sampler::Quasi, seed: 0, first: 0, count: 64 }, &[])
+    /// Scores of evenly spread settings, which tell this surface from others.
+    pub fn probes(&self) -> Vec<f64> {
+        let ask = Ask { space: &self.space, sampler: Sampler::Quasi, seed: 0, first: 0, count: 64 };
+        suggest(&ask, &[]).iter().map(|settings| self.score(settings)).collect()
     }
 
     /// How far the best of the first trials is from the best there is, after every budget.
