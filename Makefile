@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train bench-large kill-loop faults lapack check-cuda clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train bench-search bench-large kill-loop faults lapack check-cuda clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -43,6 +43,11 @@ bench-train: ## Time training against PyTorch, another build (PPGNN_BASELINE), a
 	test -x target/peers/bin/python || python3 -m venv target/peers
 	target/peers/bin/python -c 'import torch, scipy' 2>/dev/null || target/peers/bin/pip install --quiet numpy scipy torch
 	PPGNN_PYTHON=$(CURDIR)/target/peers/bin/python cargo bench --profile quick --bench train -- $(ROWS)
+
+bench-search: ## Compare the TPE sampler with Optuna's and with random search, 50 seeds; ROWS="branin mixed" chooses
+	test -x target/peers/bin/python || python3 -m venv target/peers
+	target/peers/bin/python -c 'import optuna' 2>/dev/null || target/peers/bin/pip install --quiet optuna
+	PPGNN_PYTHON=$(CURDIR)/target/peers/bin/python cargo bench --profile quick --bench search -- $(ROWS)
 
 bench-large: ## Time and peak memory of training on generated graphs of the size of Flickr, OGBN-arXiv and Cora-Full; ROWS chooses
 	test -x target/peers/bin/python || { python3 -m venv target/peers && target/peers/bin/pip install --quiet numpy; }

@@ -4,13 +4,13 @@
 //! trial, and a wide one: a product over parameters, so that what goes well together stays together. Candidates are drawn from the
 //! density of the better part, and the one where its ratio to that of the rest is largest is tried.
 //!
-//! - A number, or one of a list in ascending order: a normal distribution on [0, 1], cut off at its ends. Its width is
-//!   that of the better part along the parameter, shrunk towards [`SPREAD`], so a parameter that no longer matters stays free.
-//! - One of a list without order: the trial's own value with the weight of its neighbours taken away.
+//! - A number, or one of a list in ascending order: a normal distribution on [0, 1], cut off at its ends. Its width depends on the
+//!   number of trials of the part and of parameters alone, and becomes smaller slowly.
+//! - One of a list without order: the trial's own value, and with a share that becomes smaller with the number of trials any value.
 //! - A parameter that a trial does not have says nothing: its density is 1.
 //!
-//! What differs from Optuna's sampler, and why, is measured by `make bench-search`: the first trials are spread evenly instead of
-//! at random, and nothing is tried twice.
+//! What differs from Optuna's sampler is measured by `make bench-search`: the first trials are spread evenly instead of at random,
+//! widths do not follow the distance to the next trial, and nothing is tried twice.
 
 use ppgnn_stages::math::random::Stream;
 
