@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::device::cuda;
@@ -17,7 +18,7 @@ use super::stored::Stored;
 use super::targets::{self, TargetArgs};
 use super::{device, exit, note, overview, print, print_json, readiness, so_far};
 use crate::catalogue::Catalogue;
-use crate::plan::{NodeId, Output, Plan};
+use crate::plan::{ArtifactKey, NodeId, Output, Plan};
 use crate::report::{Failures, JsonLines, Live, Page, Style, Tee, Terminal};
 use crate::run::{EventSink, FailedNode, FailureKind, NodeState, RunError, RunOptions, RunReport, demand, execute};
 use crate::store::{Store, StoreError, UnfinishedRun};
@@ -83,13 +84,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let gpus = device::gpus(pipeline.device_request(&plan.device), cuda())?;
     let states = demand(&plan, &looked, &wanted, &force);
     let place = Place::of(&plan, pipeline);
-    if !args.replace && plan.outputs.iter().any(|output| wanted.contains(&output.node)) {
-        place.must_be_ours(&looked, &plan)?;
-    }
+    can_end(args, &plan, &looked)?;
     readiness::verify_data(&plan, &states, &catalogue, &pipeline.data)?;
-    if let Some((node, error)) = readiness::prechecks(&plan).next() {
-        return Err(Failure::new(exit::DATA, format!("{}: {error}", node.name), error.hint()));
-    }
     for absence in plan.absent.iter().filter(|_| !args.quiet) {
         note(&format!("Left out: {}\n    hint: {}", absence.what(), absence.remedy()));
     }
@@ -106,15 +102,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if computes {
         store.begin_run(&begun, &publishing::needs(&plan, &every_node(&plan)))?;
     }
-    let options = RunOptions {
-        targets: wanted.clone(),
-        cores: args.machine.cores(),
-        gpus,
-        memory: args.machine.memory(),
-        fail_fast: args.fail_fast,
-        force,
-        cancel,
-    };
+    let options = RunOptions { force, ..options(args, wanted.clone(), gpus, cancel) };
     let json_lines = JsonLines::new(log.map_or_else(|| Box::new(std::io::sink()) as _, |log| Box::new(log) as Log));
     // Held until all is published, so that nothing that it needs is deleted in between.
     let _in_use = store.hold()?;
@@ -149,6 +137,25 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     Ok(code)
 }
 
+/// Refuses a run whose results could not be published, or whose tables could not be made, before hours are spent on it.
+fn can_end(args: &Args, plan: &Plan, store: &Store) -> Result<(), Failure> {
+    // Nodes that a search has not chosen yet cannot be asked for: then all outputs may be wanted.
+    let wanted = args.of.wanted(plan).unwrap_or_else(|_| every_node(plan));
+    if !args.replace && plan.outputs.iter().any(|output| wanted.contains(&output.node)) {
+        Place::of(plan, &args.of.pipeline).must_be_ours(store, plan)?;
+    }
+    match readiness::prechecks(plan).next() {
+        Some((node, error)) => Err(Failure::new(exit::DATA, format!("{}: {error}", node.name), error.hint())),
+        None => Ok(()),
+    }
+}
+
+/// How nodes are computed.
+fn options(args: &Args, targets: Vec<NodeId>, gpus: Vec<usize>, cancel: &'static AtomicBool) -> RunOptions<'static> {
+    let (cores, memory) = (args.machine.cores(), args.machine.memory());
+    RunOptions { targets, cores, gpus, memory, fail_fast: args.fail_fast, force: Vec::new(), cancel }
+}
+
 /// Prints what happened as one JSON object.
 fn print_report(plan: &Plan, report: &RunReport, more: Value, code: u8) -> Result<(), Failure> {
     let mut object = json!({"version": 1, "pipeline": plan.pipeline, "profile": plan.profile});
@@ -172,19 +179,32 @@ enum Searched {
 
 /// Runs the trials of searches, round by round, until all have ended. A trial that fails costs itself alone.
 fn searched(args: &Args, registry: &Registry, catalogue: &Catalogue) -> Result<Searched, Failure> {
+    let mut before = Vec::new();
     loop {
         let plan = args.of.plan(catalogue, registry, &args.force)?;
-        let trials = plan.open_trials();
+        let searches = args.of.searches(&plan);
+        let trials = plan.open_trials(&searches);
         if trials.is_empty() || args.dry_run {
             return Ok(Searched::Done(Box::new(plan)));
         }
+        if before.is_empty() {
+            can_end(args, &plan, &args.of.pipeline.store.look()?)?;
+        }
+        let keys: Vec<ArtifactKey> = trials.iter().map(|id| plan.node(*id).key).collect();
+        if keys == before {
+            return Err(Failure::unexpected(
+                "trials of a search have neither results nor failures after they ran".to_owned(),
+            ));
+        }
+        before = keys;
         if !args.quiet {
-            let open = plan.searches.iter().filter(|search| !search.ended).count();
+            let open = searches.iter().filter(|at| !plan.searches[**at].ended).count();
             note(&format!("Search: {} trials of {open} searches", trials.len()));
         }
         let report = round(args, registry, catalogue, (&plan, trials))?;
         let ended = |failed: &FailedNode| failed.failure.kind == FailureKind::Lasting;
-        if report.interrupted || !report.failures.iter().all(ended) {
+        let stops = args.fail_fast && !report.failures.is_empty();
+        if report.interrupted || stops || !report.failures.iter().all(ended) {
             let of_failures = report.failures.iter().map(|f| code_of(f.failure.kind)).max().unwrap_or(exit::DONE);
             let code = if report.interrupted { exit::INTERRUPTED } else { of_failures };
             if args.json {
@@ -213,15 +233,7 @@ fn round(
     let needs = publishing::needs(plan, &targets);
     let begun = UnfinishedRun::new(&plan.pipeline, place.folder.as_deref(), place.file.clone(), args.of.words(), needs);
     store.begin_run(&begun, &publishing::needs(plan, &every_node(plan)))?;
-    let options = RunOptions {
-        targets,
-        cores: args.machine.cores(),
-        gpus,
-        memory: args.machine.memory(),
-        fail_fast: args.fail_fast,
-        force: Vec::new(),
-        cancel,
-    };
+    let options = options(args, targets, gpus, cancel);
     let log = log.map_or_else(|| Box::new(std::io::sink()) as Log, |(_, log)| Box::new(log));
     let _in_use = store.hold()?;
     let report = watched(args, (plan, registry), &options, &JsonLines::new(log), &store)?;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::project::PipelineArgs;
-use super::trials::{self, value_text};
-use super::{exit, print, print_json};
+use super::{exit, print, print_json, trials};
+use crate::pipeline::text_of;
 use crate::plan::{SearchState, TrialState};
 use crate::search::importance;
 
@@ -146,7 +146,7 @@ fn as_text(search: &SearchState) -> String {
         } else {
             ""
         };
-        let settings = trial.settings.iter().map(|(path, value)| format!("{path}={}", value_text(value)));
+        let settings = trial.settings.iter().map(|(path, value)| format!("{path}={}", text_of(value)));
         let settings = settings.collect::<Vec<_>>().join(" ");
         let why = trial.failed.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
         out.push_str(format!("{at:>5}  {:<17}  {mark:<11}  {settings}{why}", score_text(trial)).trim_end());

@@ -6,7 +6,8 @@ use ppgnn_stages::contract::params::nearest_help;
 use super::failure::Failure;
 use super::project::{PipelineArgs, every_node, shell_word};
 use crate::catalogue::Catalogue;
-use crate::plan::{NodeId, NodeName, Plan};
+use crate::pipeline::TRIAL_AXIS;
+use crate::plan::{Node, NodeId, NodeName, Plan};
 
 /// A pipeline and some of its nodes.
 #[derive(clap::Args)]
@@ -32,10 +33,32 @@ impl TargetArgs {
         self.pipeline.words() + &targets.collect::<String>()
     }
 
+    /// Returns the searches, by position, that have to end before what is asked for is known.
+    pub fn searches(&self, plan: &Plan) -> Vec<usize> {
+        let all = 0..plan.searches.len();
+        if self.targets.is_empty() {
+            return all.collect();
+        }
+        all.filter(|at| self.targets.iter().any(|word| decides(plan, &plan.searches[*at].label, word))).collect()
+    }
+
     /// Returns the nodes that are asked for.
     pub fn wanted(&self, plan: &Plan) -> Result<Vec<NodeId>, Failure> {
         if self.targets.is_empty() { Ok(plan.leaves()) } else { find(plan, &self.targets) }
     }
+}
+
+/// Whether a search decides on what a word means: a table, or nodes of a stage with trials at the point that the search is for.
+fn decides(plan: &Plan, label: &str, word: &str) -> bool {
+    if plan.outputs.iter().any(|output| output.name == word) {
+        return true;
+    }
+    let mut parts = word.split('/');
+    let stage = parts.next().unwrap_or_default();
+    let has_trials = |node: &Node| node.axes.iter().any(|(axis, _)| axis == TRIAL_AXIS);
+    let is_tried = plan.nodes.iter().any(|node| node.name.stage == stage && has_trials(node));
+    let of_table = plan.outputs.iter().any(|output| plan.node(output.node).name.stage == stage);
+    of_table || is_tried && parts.all(|part| part == "*" || label.split('/').any(|one| one == part))
 }
 
 /// Returns the nodes that match, before it is known whether all words do: everything if one does not.

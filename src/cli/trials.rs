@@ -2,15 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::failure::Failure;
+use crate::pipeline::text_of;
 use crate::plan::SearchState;
-
-/// A value of a setting, as people write it.
-pub fn value_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
 
 /// One line per trial, one column per parameter.
 pub fn csv(searches: &[SearchState]) -> Result<String, Failure> {
@@ -31,7 +25,7 @@ pub fn csv(searches: &[SearchState]) -> Result<String, Failure> {
                 number(trial.score.map(|_| trial.error)),
                 trial.failed.clone().unwrap_or_default(),
             ];
-            let settings = paths.iter().map(|path| trial.settings.get(*path).map(value_text).unwrap_or_default());
+            let settings = paths.iter().map(|path| trial.settings.get(*path).map(text_of).unwrap_or_default());
             out.write_record(own.into_iter().chain(settings)).map_err(unexpected)?;
         }
     }

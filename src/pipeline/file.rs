@@ -353,8 +353,10 @@ fn split_path(key: &Key) -> Option<(String, String)> {
 
 /// The label of a value: as it was written.
 pub fn label(node: &Node) -> String {
-    match node.value() {
-        Value::String(text) => text,
-        other => other.to_string(),
-    }
+    text_of(&node.value())
+}
+
+/// A value as a person writes it: a text without quotes.
+pub fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -33,6 +33,7 @@ pub(super) use resolver::Resolver;
 
 /// The axis of trials.
 pub const TRIAL_AXIS: &str = "trial";
+
 /// Searches as meant: one for every group of points.
 #[derive(Debug)]
 pub struct Search {
@@ -73,7 +74,7 @@ pub struct Group {
     pub trials: Vec<Settings>,
     /// The trial that was chosen, when all have ended.
     pub chosen: Option<usize>,
-    /// Why there is no choice, when all have failed.
+    /// Whether all trials have ended and none has a score.
     pub failed: bool,
     /// Trials of it that have ended, with what they scored; none is a trial that failed.
     pub scores: Vec<Option<f64>>,
@@ -159,7 +160,7 @@ impl Search {
         point.last() == Some(&0)
     }
 
-    /// The settings that any trial makes, and the axes that decide which trial that is.
+    /// The settings that any trial makes.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         let trials = self.groups.iter().flat_map(|group| group.settings.iter().flatten());
         let trials = trials.chain(&self.untested);

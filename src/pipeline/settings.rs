@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::axes::{Sweep, holds};
 use super::datasets::{DATASET_PARAM, DATASET_STAGE};
 use super::document::{Forced, Setting};
+use super::file::text_of;
 use super::known::Known;
 use super::model_file::{self, Block, ModelFile, OF_PIPELINE, Path};
 use super::problem::Problems;
@@ -85,8 +86,8 @@ impl Lookup<'_> {
                 continue;
             }
             let Some(model) = self.value(&model, point) else { continue };
-            let dataset = self.value(&dataset, point).map(|name| text(&name));
-            let blocks = blocks.get(&text(&model)).copied().unwrap_or_default();
+            let dataset = self.value(&dataset, point).map(|name| text_of(&name));
+            let blocks = blocks.get(&text_of(&model)).copied().unwrap_or_default();
             let holding = |block: &&Block| block.when.iter().all(|(path, values)| self.is_one_of(path, values, point));
             let found = blocks.iter().find(holding).map(|block| block.at(dataset.as_deref()));
             let (settings, instead) = found.unwrap_or_else(|| (Vec::new(), Some(OF_PIPELINE.into())));
@@ -97,32 +98,41 @@ impl Lookup<'_> {
         presets
     }
 
+    /// Whether axes, `when` or the command line set a parameter at a point.
+    pub fn is_set(&self, path: &Path, point: &[usize]) -> bool {
+        self.setting(path, point).is_some()
+    }
+
     /// The model at a point, if one is named.
     pub fn model(&self, point: &[usize]) -> Option<String> {
-        self.value(&(MODEL_STAGE.to_owned(), MODEL_PARAM.to_owned()), point).map(|model| text(&model))
+        self.value(&(MODEL_STAGE.to_owned(), MODEL_PARAM.to_owned()), point).map(|model| text_of(&model))
     }
 
     /// Every value that a parameter has somewhere.
     fn values(&self, path: &Path) -> BTreeSet<String> {
-        self.sweep.points.iter().filter_map(|point| self.value(path, point)).map(|value| text(&value)).collect()
+        self.sweep.points.iter().filter_map(|point| self.value(path, point)).map(|value| text_of(&value)).collect()
     }
 
-    /// The value of a parameter at a point, as written in the pipeline.
-    fn value(&self, (stage, param): &Path, point: &[usize]) -> Option<Value> {
+    /// What axes, `when` and the command line set a parameter to at a point.
+    fn setting(&self, (stage, param): &Path, point: &[usize]) -> Option<&Setting> {
         let is_it = |setting: &&Setting| setting.stage == *stage && setting.param == *param;
         let forced = self.forced.iter().filter(|forced| forced.only.is_empty()).map(|forced| &forced.setting);
         let of_when = self.sweep.when.iter().filter(|when| holds(&when.matches, point)).flat_map(|when| &when.settings);
         let of_axes = self.sweep.axes.iter().zip(point).flat_map(|(axis, at)| &axis.values[*at].settings);
-        let set = of_axes.chain(of_when).chain(forced).rfind(is_it).map(|setting| setting.value.value());
+        of_axes.chain(of_when).chain(forced).rfind(is_it)
+    }
+
+    /// The value of a parameter at a point, as written in the pipeline.
+    fn value(&self, path: &Path, point: &[usize]) -> Option<Value> {
         let own = || {
-            let used = self.stages.iter().find(|used| used.name.name == *stage)?;
-            used.params.iter().find(|(key, _)| key.name == *param).map(|(_, node)| node.value())
+            let used = self.stages.iter().find(|used| used.name.name == path.0)?;
+            used.params.iter().find(|(key, _)| key.name == path.1).map(|(_, node)| node.value())
         };
-        set.or_else(own)
+        self.setting(path, point).map(|setting| setting.value.value()).or_else(own)
     }
 
     fn is_one_of(&self, path: &Path, values: &[Value], point: &[usize]) -> bool {
-        self.value(path, point).is_some_and(|value| values.iter().any(|one| text(one) == text(&value)))
+        self.value(path, point).is_some_and(|value| values.iter().any(|one| text_of(one) == text_of(&value)))
     }
 
     /// The axes that decide on a parameter.
@@ -133,11 +143,6 @@ impl Lookup<'_> {
         let of_when = self.sweep.when.iter().filter(|when| sets(&when.settings));
         direct.chain(of_when.flat_map(|when| when.matches.iter().map(|(axis, _)| *axis))).collect()
     }
-}
-
-/// A value as text, however it was written.
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

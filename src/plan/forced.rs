@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::build::Builder;
 use super::graph::{NodeId, Plan};
-use crate::pipeline::{Only, Pipeline, PipelineError, Problems, Setting, StageUse, label, same_label};
+use crate::pipeline::{Only, Pipeline, PipelineError, Problems, Setting, StageUse, label, same_label, text_of};
 
 /// A node that was planned without a setting, because its row has no such parameter.
 pub(super) struct Unset {
@@ -55,10 +55,7 @@ impl<'b> Builder<'b> {
         match only {
             Only::Axis(axis, values) => values.contains(&point[*axis]),
             Only::Param(name, values) => {
-                let text = self.value_of(used, name, of_file).map(|value| match value {
-                    Value::String(text) => text,
-                    other => other.to_string(),
-                });
+                let text = self.value_of(used, name, of_file).map(|value| text_of(&value));
                 text.is_some_and(|text| values.iter().any(|value| same_label(value, &text)))
             }
         }

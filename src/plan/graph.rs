@@ -293,9 +293,9 @@ impl Plan {
         plan
     }
 
-    /// Returns the nodes of trials that have not ended, of searches that could go on.
-    pub fn open_trials(&self) -> Vec<NodeId> {
-        let open = self.trials.iter().filter(|trial| {
+    /// Returns the nodes of trials that have not ended, of some searches.
+    pub fn open_trials(&self, searches: &[usize]) -> Vec<NodeId> {
+        let open = self.trials.iter().filter(|trial| searches.contains(&trial.search)).filter(|trial| {
             let state = self.searches.get(trial.search).and_then(|search| search.trials.get(trial.trial));
             state.is_some_and(|state| state.score.is_none() && state.failed.is_none())
         });

@@ -154,6 +154,63 @@ fn a_trial_that_fails_is_recorded_and_costs_itself_alone() {
 }
 
 #[test]
+fn what_a_point_sets_is_not_searched_there() {
+    let search = "search: {trials: 3, params: {train.lr: [0.01, 0.02, 0.03], train.dropout: [0.0, 0.5]}}\n";
+    let fixed = BASE.replace("{train.model: mlp}", "{train.model: mlp, train.dropout: 0.2}");
+    let project = Project::new().file("s.yaml", &format!("{fixed}{search}"));
+    let searches = |args: &[&str]| {
+        let all = project.run(&[&["search", "show", "s.yaml", "--json"], args].concat()).exit(0).json();
+        let settings = |search: &Value| search["trials"][0]["settings"].as_object().unwrap().len();
+        all["searches"].as_array().unwrap().iter().map(settings).collect::<Vec<_>>()
+    };
+    assert_eq!(searches(&[]), [1, 2, 1, 2], "MLP and PP-GNN on both graphs");
+    assert_eq!(searches(&["--set", "train.dropout=0.1"]), [1, 1, 1, 1]);
+}
+
+#[test]
+fn a_search_over_some_axes_averages_over_the_others() {
+    let project = project(&format!("{SEARCH}  over: [method]\n"));
+    let plan = project.run(&["plan", "s.yaml", "--json"]).exit(0).json();
+    let points: Vec<_> = plan["searches"].as_array().unwrap().iter().map(|s| s["point"].clone()).collect();
+    assert_eq!(points, ["MLP", "PP-GNN"]);
+    project.run(&["run", "s.yaml", "-q"]).exit(0);
+    let chosen = shown(&project, "artifacts")[0]["chosen"].as_u64().unwrap();
+    let keys = project.run(&["plan", "s.yaml", "--json"]).exit(0).json();
+    let of =
+        |name: &str| keys["nodes"].as_array().unwrap().iter().find(|n| n["id"] == name).unwrap()["aliases"].to_string();
+    for graph in ["a", "b"] {
+        let trial = format!("train/{graph}/MLP/t{chosen}");
+        let same = of(&format!("train/{graph}/MLP"));
+        assert!(same.contains(&trial), "{same} does not name {trial}");
+    }
+}
+
+#[test]
+fn targets_run_the_searches_that_they_need_and_nothing_is_searched_in_vain() {
+    let project = project(SEARCH);
+    let load = project.run(&["run", "s.yaml", "load"]).exit(0);
+    assert!(!load.stderr.contains("Search:"), "{}", load.stderr);
+    project.run(&["run", "s.yaml", "evaluate/a/MLP"]).exit(0).says("Search: 3 trials of 1 searches");
+    let state = project.run(&["plan", "s.yaml", "--json"]).exit(0).json()["searches"].clone();
+    let ended: Vec<bool> = state.as_array().unwrap().iter().map(|search| search["ended"].as_bool().unwrap()).collect();
+    assert_eq!(ended, [true, false, false, false]);
+    // A table that could not be made, or results of another file, are found before the first trial.
+    let table = "metric: test-accuracy}";
+    project.write(
+        "wrong.yaml",
+        format!("{BASE}{SEARCH}")
+            .replace(table, "metric: test-accuracy, reference: s.yaml}")
+            .replace("name: s", "name: w"),
+    );
+    let wrong = project.run(&["run", "wrong.yaml"]).exit(4);
+    assert!(!wrong.stderr.contains("Search:"), "{}", wrong.stderr);
+    project.run(&["run", "s.yaml", "-q"]).exit(0);
+    project.write("other.yaml", format!("{BASE}{SEARCH}").replace("trials: 6", "trials: 7"));
+    let taken = project.run(&["run", "other.yaml"]).exit(2).says("has published results under the same name");
+    assert!(!taken.stderr.contains("Search:"), "{}", taken.stderr);
+}
+
+#[test]
 fn eigenpairs_are_computed_once_for_all_that_a_search_may_ask_for() {
     let search = "search: {trials: 3, round: 1, params: {evd.k: [4, 6, 8], train.dropout: [0.0, 0.5]}}\n";
     let project = project(search);

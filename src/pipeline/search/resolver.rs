@@ -63,7 +63,6 @@ impl<'r> Resolver<'r> {
             group_at.insert(values, groups.len());
             groups.push(group);
         }
-        self.refuse_swept(&groups, sweep)?;
         let base = sweep.points.clone();
         sweep.axes.push(Axis { name: TRIAL_AXIS.into(), short: TRIAL_AXIS.into(), path: None, values: Vec::new() });
         let SearchEntry { sampler, trials, round, seed, objective, tests_all, .. } = entry;
@@ -97,10 +96,10 @@ impl<'r> Resolver<'r> {
 
     fn group(&mut self, entry: &SearchEntry, sweep: &Sweep, over: &[usize], point: &[usize]) -> Option<Group> {
         let label: Vec<String> = over.iter().filter_map(|axis| sweep.axes[*axis].tag(point[*axis])).collect();
+        let look = Lookup { stages: self.stages, sweep, forced: self.forced };
         let mut written = match &entry.space {
             None => Written::new(),
             Some(name) => {
-                let look = Lookup { stages: self.stages, sweep, forced: self.forced };
                 let Some(model) = look.model(point) else {
                     let message = format!("no model is named whose space `{}` could be searched", name.name);
                     return self.problems.refuse(&name.span, message, Some("write `params` instead of `space`".into()));
@@ -109,12 +108,15 @@ impl<'r> Resolver<'r> {
             }
         };
         written = space::over(written, entry.params.clone());
-        // What the command line sets is not searched.
-        let is_forced = |key: &Key| {
-            let everywhere = self.forced.iter().filter(|forced| forced.only.is_empty()).map(|forced| &forced.setting);
-            everywhere.clone().any(|set| key.name == format!("{}.{}", set.stage, set.param))
+        let places: BTreeMap<String, Span> =
+            written.iter().map(|(key, _)| (key.name.clone(), key.span.clone())).collect();
+        // What is set at the point is not searched there: its label says so, or the command line.
+        let is_set = |key: &Key| {
+            let path = key.name.split_once('.').map(|(stage, param)| (stage.to_owned(), param.to_owned()));
+            path.is_some_and(|path| look.is_set(&path, point))
         };
-        written.retain(|(key, _)| !is_forced(key));
+        self.refuse_swept(&places, sweep)?;
+        written.retain(|(key, _)| !is_set(key));
         for (key, _) in &written {
             let stage = key.name.split('.').next().unwrap_or_default();
             if !self.stages.iter().any(|used| used.name.name == stage) {
@@ -124,8 +126,6 @@ impl<'r> Resolver<'r> {
         }
         let space = space::space(&written, &entry.span, self.problems)?;
         self.refuse_grid(entry, &space)?;
-        let places: BTreeMap<String, Span> =
-            written.iter().map(|(key, _)| (key.name.clone(), key.span.clone())).collect();
         let mut group = Group {
             label: label.join("/"),
             space,
@@ -192,10 +192,14 @@ impl<'r> Resolver<'r> {
         self.problems.refuse(&name.span, format!("`{model}` has no space `{}`", name.name), Some(help))
     }
 
-    /// A parameter cannot be swept and searched.
-    fn refuse_swept(&mut self, groups: &[Group], sweep: &Sweep) -> Option<()> {
+    /// A parameter cannot be swept and searched, unless the command line leaves one value of it.
+    fn refuse_swept(&mut self, places: &BTreeMap<String, Span>, sweep: &Sweep) -> Option<()> {
         let mut fine = Some(());
-        for (path, place) in groups.iter().flat_map(|group| &group.places).collect::<BTreeMap<_, _>>() {
+        let is_forced = |path: &String| {
+            let mut everywhere = self.forced.iter().filter(|forced| forced.only.is_empty());
+            everywhere.any(|forced| *path == format!("{}.{}", forced.setting.stage, forced.setting.param))
+        };
+        for (path, place) in places.iter().filter(|(path, _)| !is_forced(path)) {
             let swept =
                 |axis: &&Axis| axis.path.as_ref().is_some_and(|(stage, param)| format!("{stage}.{param}") == *path);
             if let Some(axis) = sweep.axes.iter().find(swept) {
