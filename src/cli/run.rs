@@ -192,9 +192,7 @@ fn searched(args: &Args, registry: &Registry, catalogue: &Catalogue) -> Result<S
         }
         let keys: Vec<ArtifactKey> = trials.iter().map(|id| plan.node(*id).key).collect();
         if keys == before {
-            return Err(Failure::unexpected(
-                "trials of a search have neither results nor failures after they ran".to_owned(),
-            ));
+            return Err(Failure::unexpected("trials of a search have neither results nor failures after they ran"));
         }
         before = keys;
         if !args.quiet {
