@@ -4,6 +4,7 @@
 //! reads pipeline files, looks at the cache or prints: the engine does, and depends on this crate, never the reverse.
 //! [`built_in`] puts the tables together; a program adds rows of its own to them.
 
+pub mod choose;
 pub mod contract;
 pub mod evaluate;
 pub mod evd;
@@ -43,6 +44,7 @@ pub static STAGES: &[StageDef] = &[
     StageDef::of::<split::Split>(),
     StageDef::of::<train::Train>(),
     StageDef::of::<evaluate::Evaluate>(),
+    StageDef::of::<choose::Choose>(),
     StageDef::of::<tabulate::Tabulate>(),
 ];
 

@@ -72,8 +72,8 @@ fn difference(apart: &[f64]) -> String {
     format!("{mean:+.1} ± {half:.1} {star}")
 }
 
-/// The mean, and half the width of its 95 % interval.
-fn interval(values: &[f64]) -> (f64, f64) {
+/// Returns the mean, and half the width of its 95 % interval.
+pub fn interval(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);

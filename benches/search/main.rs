@@ -1,5 +1,6 @@
 //! Compares our TPE with Optuna's and with random search: how far the best of 20 and of 100 trials is from the best there is, one by
-//! one and in rounds of ten, over 50 seeds, on standard functions and on recorded scores of our own models.
+//! one and in rounds of ten, over 50 seeds, on standard functions and on recorded scores of our own models. On the latter also what races
+//! save, and what they lose.
 //!
 //! Run with `make bench-search`, which installs Optuna. By hand: `cargo bench --profile quick --bench search`, with `PPGNN_PYTHON` a Python
 //! with Optuna; without one it is left out. Names of surfaces after `--` leave the rest out, `PPGNN_SEEDS` (50) is the number of
@@ -11,6 +12,7 @@
 
 mod compare;
 mod peer;
+mod race;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "other benchmarks use the rest")]
 mod support;
@@ -49,6 +51,7 @@ fn main() {
             print!("{}", table(&surfaces, &columns, at));
         }
     }
+    race::print(&surfaces, seeds);
 }
 
 /// Regrets of a sampler on every surface, by seed.

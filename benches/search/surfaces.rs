@@ -16,6 +16,8 @@ pub struct Surface {
     pub space: Space,
     best: f64,
     score: Box<dyn Fn(&Settings) -> f64 + Sync>,
+    /// Scores of every split, where they are recorded, by settings as text.
+    splits: BTreeMap<String, Vec<Option<f64>>>,
 }
 
 impl Surface {
@@ -27,12 +29,22 @@ impl Surface {
         f: impl Fn(&Settings) -> f64 + Sync + 'static,
     ) -> Self {
         let space = Space::new(params).expect("a space");
-        Self { name, space, best: -least, score: Box::new(move |settings| -f(settings)) }
+        Self { name, space, best: -least, score: Box::new(move |settings| -f(settings)), splits: BTreeMap::new() }
     }
 
     /// The score of settings, larger is better.
     pub fn score(&self, settings: &Settings) -> f64 {
         (self.score)(settings)
+    }
+
+    /// Whether there is a score for every split.
+    pub fn has_splits(&self) -> bool {
+        !self.splits.is_empty()
+    }
+
+    /// The score of every split.
+    pub fn of_splits(&self, settings: &Settings) -> Vec<Option<f64>> {
+        self.splits[&text(settings)].clone()
     }
 
     /// Scores of evenly spread settings, which tell this surface from others.
@@ -191,7 +203,7 @@ fn recorded(name: &'static str, pipeline: &str, trials: &str) -> Surface {
     let space = Space::new(params.iter().map(|(path, declared)| listed(path, declared)).collect()).expect("a space");
     let mut reader = csv::Reader::from_reader(trials.as_bytes());
     let columns: Vec<String> = reader.headers().expect("a header").iter().map(str::to_owned).collect();
-    let mut scores: BTreeMap<String, f64> = BTreeMap::new();
+    let (mut scores, mut splits) = (BTreeMap::<String, f64>::new(), BTreeMap::new());
     for row in reader.records() {
         let row = row.expect("a row");
         let cells = || columns.iter().zip(&row).filter(|(_, cell)| !cell.is_empty());
@@ -200,12 +212,13 @@ fn recorded(name: &'static str, pipeline: &str, trials: &str) -> Surface {
             .filter(|(column, _)| params.contains_key(column.as_str()))
             .map(|(column, cell)| (column.clone(), value(cell)))
             .collect();
-        let score = cells().find(|(column, _)| *column == "score").map_or("nan", |(_, cell)| cell);
-        scores.insert(text(&settings), score.parse().expect("a score"));
+        let named = |name: &str| cells().find(|(column, _)| *column == name).map_or("nan", |(_, cell)| cell);
+        scores.insert(text(&settings), named("score").parse().expect("a score"));
+        splits.insert(text(&settings), named("scores").split(' ').map(|score| score.parse().ok()).collect());
     }
     assert_eq!(space.count(), Some(scores.len() as u64), "{name}: a score for every one of the settings");
     let best = scores.values().copied().fold(f64::NEG_INFINITY, f64::max);
-    Surface { name, space, best, score: Box::new(move |settings| scores[&text(settings)]) }
+    Surface { name, space, best, score: Box::new(move |settings| scores[&text(settings)]), splits }
 }
 
 /// A parameter with a list of values, with or without a condition.

@@ -45,7 +45,7 @@ pub fn absent_json(plan: &Plan) -> Value {
 /// How far searches are, for `--json`.
 fn searches_json(plan: &Plan) -> Value {
     let one = |search: &SearchState| {
-        let ended = search.trials.iter().filter(|trial| trial.score.is_some() || trial.failed.is_some()).count();
+        let ended = search.trials.iter().filter(|trial| trial.has_ended()).count();
         json!({
             "point": search.label, "trials": search.of, "known": search.trials.len(), "run": ended, "ended": search.ended,
         })

@@ -18,6 +18,7 @@ use super::stored::Stored;
 use super::targets::{self, TargetArgs};
 use super::{device, exit, note, overview, print, print_json, readiness, so_far};
 use crate::catalogue::Catalogue;
+use crate::pipeline::plural;
 use crate::plan::{ArtifactKey, NodeId, Output, Plan};
 use crate::report::{Failures, JsonLines, Live, Page, Style, Tee, Terminal};
 use crate::run::{EventSink, FailedNode, FailureKind, NodeState, RunError, RunOptions, RunReport, demand, execute};
@@ -104,6 +105,12 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     }
     let options = RunOptions { force, ..options(args, wanted.clone(), gpus, cancel) };
     let json_lines = JsonLines::new(log.map_or_else(|| Box::new(std::io::sink()) as _, |log| Box::new(log) as Log));
+    if store.is_writable() {
+        plan.searches
+            .iter()
+            .filter_map(|search| search.out_of_time.as_ref())
+            .try_for_each(|end| store.remember_end(end))?;
+    }
     // Held until all is published, so that nothing that it needs is deleted in between.
     let _in_use = store.hold()?;
     let report = watched(args, (&plan, registry), &options, &json_lines, &store)?;
@@ -197,29 +204,30 @@ fn searched(args: &Args, registry: &Registry, catalogue: &Catalogue) -> Result<S
         before = keys;
         if !args.quiet {
             let open = searches.iter().filter(|at| !plan.searches[**at].ended).count();
-            note(&format!("Search: {} trials of {open} searches", trials.len()));
+            let (trials, open) = (plural(trials.len(), "trial", "trials"), plural(open, "search", "searches"));
+            note(&format!("Search: {trials} of {open}"));
         }
-        let report = round(args, registry, catalogue, (&plan, trials))?;
+        let (report, log) = round(args, registry, catalogue, (&plan, trials))?;
         let ended = |failed: &FailedNode| failed.failure.kind == FailureKind::Lasting;
         let stops = args.fail_fast && !report.failures.is_empty();
         if report.interrupted || stops || !report.failures.iter().all(ended) {
             let of_failures = report.failures.iter().map(|f| code_of(f.failure.kind)).max().unwrap_or(exit::DONE);
             let code = if report.interrupted { exit::INTERRUPTED } else { of_failures };
             if args.json {
-                print_report(&plan, &report, json!({"tables": [], "partial-tables": [], "log": null}), code)?;
+                print_report(&plan, &report, json!({"tables": [], "partial-tables": [], "log": log}), code)?;
             }
             return Ok(Searched::Stopped(code));
         }
     }
 }
 
-/// Runs trials, and records those that failed and always will.
+/// Runs trials, and records those that failed and always will. Returns what happened, and where the log of it is.
 fn round(
     args: &Args,
     registry: &Registry,
     catalogue: &Catalogue,
     (plan, targets): (&Plan, Vec<NodeId>),
-) -> Result<RunReport, Failure> {
+) -> Result<(RunReport, Option<String>), Failure> {
     let pipeline = &args.of.pipeline;
     let looked = pipeline.store.look()?;
     let gpus = device::gpus(pipeline.device_request(&plan.device), cuda())?;
@@ -232,13 +240,14 @@ fn round(
     let begun = UnfinishedRun::new(&plan.pipeline, place.folder.as_deref(), place.file.clone(), args.of.words(), needs);
     store.begin_run(&begun, &publishing::needs(plan, &every_node(plan)))?;
     let options = options(args, targets, gpus, cancel);
-    let log = log.map_or_else(|| Box::new(std::io::sink()) as Log, |(_, log)| Box::new(log));
+    let (log_path, log) = log.unzip();
+    let log = log.map_or_else(|| Box::new(std::io::sink()) as Log, |log| Box::new(log));
     let _in_use = store.hold()?;
     let report = watched(args, (plan, registry), &options, &JsonLines::new(log), &store)?;
     for failed in report.failures.iter().filter(|failed| failed.failure.kind == FailureKind::Lasting) {
         store.remember_failure(&failed.key, &failed.failure.errors.join(": "))?;
     }
-    Ok(report)
+    Ok((report, log_path.map(|path| path.display().to_string())))
 }
 
 /// Computes what is missing, and shows it on stderr: while it happens on a terminal, in lines elsewhere.

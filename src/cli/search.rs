@@ -1,13 +1,16 @@
 //! `ppgnn search`: what searches tried, and what they chose.
 
+use std::collections::BTreeSet;
+
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
+use ppgnn_stages::math::stats::{self, Divisor};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::project::PipelineArgs;
 use super::{exit, print, print_json, trials};
-use crate::pipeline::text_of;
+use crate::pipeline::{plural, text_of};
 use crate::plan::{SearchState, TrialState};
 use crate::search::importance;
 
@@ -71,7 +74,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             if args.json {
                 let best = |search: &SearchState| {
                     let chosen = search.chosen.map(|at| &search.trials[at]);
-                    json!({"point": search.label, "trial": search.chosen, "settings": chosen.map(|trial| &trial.settings)})
+                    json!({
+                        "point": search.label, "trial": search.chosen, "settings": chosen.map(|trial| &trial.settings),
+                        "of-splits": search.of_splits,
+                    })
                 };
                 print_json(&json!({"version": 1, "searches": searches.iter().map(best).collect::<Vec<_>>()}))?;
             } else {
@@ -103,28 +109,31 @@ impl SearchArgs {
 
 /// A score and its standard error over splits.
 fn score_text(trial: &TrialState) -> String {
-    match (trial.score, &trial.failed) {
+    match (trial.score, trial.stopped) {
         (Some(score), _) => format!("{score:.4} ± {:.4}", trial.error),
-        (None, Some(_)) => "failed".into(),
+        (None, _) if trial.failed.is_some() => "failed".into(),
+        (None, Some(mean)) => format!("stopped {mean:.4}"),
         (None, None) => "open".into(),
     }
 }
 
 /// How the search stands, in a line.
 fn headline(search: &SearchState) -> String {
-    let ended = search.trials.iter().filter(|trial| trial.score.is_some() || trial.failed.is_some()).count();
+    let ended = search.trials.iter().filter(|trial| trial.has_ended()).count();
     let best = search.best().map(|(at, trial)| {
-        format!(
-            "; best: trial {at} with {}, {} trials within one standard error of it",
-            score_text(trial),
-            search.near_best()
-        )
+        let others = plural(search.near_best().len() - 1, "trial", "trials");
+        format!("; best: trial {at} with {}, {others} within one standard error of it", score_text(trial))
     });
-    let state = if search.ended { "ended" } else { "open" };
+    let state = match (search.ended, &search.out_of_time) {
+        (_, Some(_)) => "out of time",
+        (true, None) => "ended",
+        (false, None) => "open",
+    };
     let of = if search.ended { search.trials.len() } else { search.of };
     format!(
-        "{}: {ended} of {of} trials, {state} ({}, mean of {} over splits ± standard error){}",
+        "{}: {ended} of {}, {state} ({}, mean of {} over splits ± standard error){}",
         search.label,
+        plural(of, "trial", "trials"),
         search.sampler,
         search.objective,
         best.unwrap_or_default()
@@ -139,25 +148,66 @@ fn as_text(search: &SearchState) -> String {
         if is_better {
             so_far = Some(at);
         }
-        let mark = if search.chosen == Some(at) {
-            "chosen"
-        } else if is_better {
-            "best so far"
-        } else {
-            ""
+        let splits = splits_of(search, at);
+        let mark = match (search.is_chosen(at), is_better) {
+            (true, _) if splits.is_empty() => "chosen".to_owned(),
+            (true, _) => format!("chosen for {splits}"),
+            (false, true) => "best so far".into(),
+            (false, false) => String::new(),
         };
         let settings = trial.settings.iter().map(|(path, value)| format!("{path}={}", text_of(value)));
         let settings = settings.collect::<Vec<_>>().join(" ");
+        let test = trial.test.map(|test| format!("  (test {test:.4})")).unwrap_or_default();
         let why = trial.failed.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
-        out.push_str(format!("{at:>5}  {:<17}  {mark:<11}  {settings}{why}", score_text(trial)).trim_end());
+        out.push_str(format!("{at:>5}  {:<17}  {mark:<11}  {settings}{test}{why}", score_text(trial)).trim_end());
         out.push('\n');
     }
+    out.push_str(&spread_text(search));
     let shares = importance(&scored(search));
     if !shares.is_empty() {
         let shares = shares.iter().map(|(path, share)| format!("{path} {:.0} %", 100.0 * share));
         out.push_str(&format!("share of the variance of scores: {}\n", shares.collect::<Vec<_>>().join(", ")));
     }
     out
+}
+
+/// The splits that a trial was chosen for, where every split has its own.
+fn splits_of(search: &SearchState, trial: usize) -> String {
+    let splits = search.of_splits.iter().enumerate().filter(|(_, chosen)| **chosen == trial);
+    splits.map(|(split, _)| split.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// How far test scores of trials lie apart that validation nodes cannot tell from the best.
+fn spread(search: &SearchState) -> Option<Spread> {
+    let near = search.near_best();
+    let tests: Vec<f64> = near.iter().filter_map(|at| search.trials[*at].test).collect();
+    let mean = stats::mean(&tests).filter(|_| tests.len() == near.len() && tests.len() > 1)?;
+    let least = tests.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = tests.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Some(Spread { count: tests.len(), least, most, mean, deviation: stats::std(&tests, Divisor::Sample)? })
+}
+
+/// Test scores of several trials.
+struct Spread {
+    count: usize,
+    least: f64,
+    most: f64,
+    mean: f64,
+    deviation: f64,
+}
+
+fn spread_text(search: &SearchState) -> String {
+    let score = search.objective.strip_prefix("val-").unwrap_or(&search.objective);
+    match spread(search) {
+        Some(Spread { count, least, most, mean, deviation }) => format!(
+            "test-{score} of the {count} trials within one standard error of the best: {least:.4} to {most:.4}, mean {mean:.4}, \
+             standard deviation {deviation:.4}\n"
+        ),
+        None if search.ended && search.near_best().len() > 1 => format!(
+            "test-{score} of the trials within one standard error of the best is not known; `test: all` of the search computes it\n"
+        ),
+        None => String::new(),
+    }
 }
 
 fn scored(search: &SearchState) -> Vec<(&std::collections::BTreeMap<String, Value>, f64)> {
@@ -173,11 +223,18 @@ fn chosen_text(search: &SearchState) -> String {
             search.of
         );
     };
-    let trial = &search.trials[at];
     let of = search.trials.len();
-    let mut out = format!("# {}: trial {at} of {of}, {} {}\n", search.label, search.objective, score_text(trial));
-    for (path, value) in &trial.settings {
-        out.push_str(&format!("{path}: {value}\n"));
+    let mut out = String::new();
+    let several: BTreeSet<usize> = search.of_splits.iter().copied().collect();
+    let chosen = if several.is_empty() { BTreeSet::from([at]) } else { several };
+    for at in chosen {
+        let (trial, splits) = (&search.trials[at], splits_of(search, at));
+        let splits = if splits.is_empty() { splits } else { format!(" for splits {splits}") };
+        let (objective, score) = (&search.objective, score_text(trial));
+        out.push_str(&format!("# {}: trial {at} of {of}{splits}, {objective} {score}\n", search.label));
+        for (path, value) in &trial.settings {
+            out.push_str(&format!("{path}: {value}\n"));
+        }
     }
     out
 }
@@ -186,13 +243,18 @@ fn as_json(search: &SearchState) -> Value {
     let trial = |(at, trial): (usize, &TrialState)| {
         json!({
             "trial": at, "score": trial.score, "standard-error": trial.score.map(|_| trial.error),
-            "failed": trial.failed, "settings": trial.settings,
+            "scores": trial.scores, "failed": trial.failed, "stopped-with": trial.stopped, "test": trial.test, "settings": trial.settings,
         })
     };
     json!({
         "point": search.label, "objective": search.objective, "sampler": search.sampler, "of": search.of,
         "ended": search.ended, "chosen": search.chosen, "best": search.best().map(|(at, _)| at),
-        "within-one-standard-error": search.near_best(),
+        "of-splits": search.of_splits, "out-of-time": search.out_of_time.is_some(),
+        "within-one-standard-error": search.near_best().len().saturating_sub(1),
+        "test-spread": spread(search).map(|spread| json!({
+            "trials": spread.count, "least": spread.least, "most": spread.most, "mean": spread.mean,
+            "standard-deviation": spread.deviation,
+        })),
         "importance": importance(&scored(search)).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "trials": search.trials.iter().enumerate().map(trial).collect::<Vec<_>>(),
     })

@@ -6,8 +6,7 @@ use ppgnn_stages::contract::params::nearest_help;
 use super::failure::Failure;
 use super::project::{PipelineArgs, every_node, shell_word};
 use crate::catalogue::Catalogue;
-use crate::pipeline::TRIAL_AXIS;
-use crate::plan::{Node, NodeId, NodeName, Plan};
+use crate::plan::{NodeId, NodeName, Output, Plan, SearchState};
 
 /// A pipeline and some of its nodes.
 #[derive(clap::Args)]
@@ -39,7 +38,7 @@ impl TargetArgs {
         if self.targets.is_empty() {
             return all.collect();
         }
-        all.filter(|at| self.targets.iter().any(|word| decides(plan, &plan.searches[*at].label, word))).collect()
+        all.filter(|at| self.targets.iter().any(|word| decides(plan, &plan.searches[*at], word))).collect()
     }
 
     /// Returns the nodes that are asked for.
@@ -48,17 +47,13 @@ impl TargetArgs {
     }
 }
 
-/// Whether a search decides on what a word means: a table, or nodes of a stage with trials at the point that the search is for.
-fn decides(plan: &Plan, label: &str, word: &str) -> bool {
-    if plan.outputs.iter().any(|output| output.name == word) {
-        return true;
-    }
+/// Whether a search decides on what a word means: a table, or nodes of its stages at the point that it is for.
+fn decides(plan: &Plan, search: &SearchState, word: &str) -> bool {
     let mut parts = word.split('/');
     let stage = parts.next().unwrap_or_default();
-    let has_trials = |node: &Node| node.axes.iter().any(|(axis, _)| axis == TRIAL_AXIS);
-    let is_tried = plan.nodes.iter().any(|node| node.name.stage == stage && has_trials(node));
-    let of_table = plan.outputs.iter().any(|output| plan.node(output.node).name.stage == stage);
-    of_table || is_tried && parts.all(|part| part == "*" || label.split('/').any(|one| one == part))
+    let of_table = |output: &Output| output.name == word || plan.node(output.node).name.stage == stage;
+    let is_here = |part: &str| part == "*" || search.label.split('/').any(|one| one == part);
+    plan.outputs.iter().any(of_table) || search.stages.iter().any(|own| own == stage) && parts.all(is_here)
 }
 
 /// Returns the nodes that match, before it is known whether all words do: everything if one does not.

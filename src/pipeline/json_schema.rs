@@ -80,27 +80,7 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "properties": by_name,
                 "additionalProperties": {"type": "object", "allOf": named_otherwise},
             },
-            "search": {
-                "type": "object",
-                "description": "Settings that do best on validation nodes, out of so many that are tried, for every point of the sweep",
-                "additionalProperties": false,
-                "properties": {
-                    "space": {"type": "string", "description": "Name of a space in the files of the models, such as `paper`"},
-                    "params": {
-                        "type": "object",
-                        "description": "Parameters, named `stage.parameter`: a list of values, {from, to, log}, or {values, when}; null leaves one out",
-                        "propertyNames": {"pattern": "^[^.]+\\..+$"},
-                    },
-                    "sampler": {"enum": ["grid", "random", "quasi", "tpe"], "description": "How settings are chosen (default: tpe)"},
-                    "trials": {"type": "integer", "minimum": 1, "description": "Trials of every search (default: 20)"},
-                    "round": {"type": "integer", "minimum": 1, "description": "Trials that are sampled at a time (default: 10)"},
-                    "seed": {"type": "integer", "minimum": 0},
-                    "objective": {"type": "string", "pattern": "^val-", "description": "The validation metric whose mean over splits decides"},
-                    "over": words,
-                    "from": {"type": "string", "description": "Stage whose metrics decide"},
-                    "test": {"enum": ["chosen", "all"], "description": "What is evaluated on test nodes"},
-                },
-            },
+            "search": search(&words),
             "sweep": {
                 "type": "object",
                 "description": "Axes and the points they span",
@@ -144,6 +124,44 @@ pub fn json_schema(registry: &Registry) -> Value {
         // A file that extends another may have the rest of a table from there.
         "if": {"required": ["extends"]},
         "else": {"properties": {"tables": {"additionalProperties": {"required": ["rows", "columns"]}}}},
+    })
+}
+
+/// The schema of a search.
+fn search(words: &Value) -> Value {
+    json!({
+        "type": "object",
+        "description": "Settings that do best on validation nodes, out of so many that are tried, for every point of the sweep",
+        "additionalProperties": false,
+        "properties": {
+            "space": {"type": "string", "description": "Name of a space in the files of the models, such as `paper`"},
+            "params": {
+                "type": "object",
+                "description": "Parameters, named `stage.parameter`: a list of values, {from, to, log}, or {values, when}; null leaves one out",
+                "propertyNames": {"pattern": "^[^.]+\\..+$"},
+            },
+            "sampler": {"enum": ["grid", "random", "quasi", "tpe"], "description": "How settings are chosen (default: tpe)"},
+            "trials": {"type": "integer", "minimum": 1, "description": "Trials of every search (default: 20)"},
+            "round": {"type": "integer", "minimum": 1, "description": "Trials that are sampled at a time (default: 10)"},
+            "seed": {"type": "integer", "minimum": 0},
+            "objective": {"type": "string", "pattern": "^val-", "description": "The validation metric whose mean over splits decides"},
+            "over": words,
+            "from": {"type": "string", "description": "Stage whose metrics decide"},
+            "test": {"enum": ["chosen", "all"], "description": "What is evaluated on test nodes"},
+            "choose": {"enum": ["mean", "per-split"], "description": "The best mean over splits, or for every split its own (default: mean)"},
+            "race": {
+                "description": "Trials that are clearly behind after some splits stop there (default: false)",
+                "oneOf": [{"type": "boolean"}, {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": {
+                        "after": {"type": "integer", "minimum": 1, "description": "Splits that every trial gets (default: 3)"},
+                        "margin": {"type": "number", "minimum": 0, "maximum": 100, "description": "Standard errors that a trial may be behind the best (default: 2)"},
+                    },
+                }],
+            },
+            "time": {"type": "string", "description": "No round begins when the trials of a search have taken so long, such as `2h`"},
+        },
     })
 }
 

@@ -29,7 +29,7 @@ pub use model_file::{ModelSummary, summary};
 pub use problem::{PipelineError, Problem, ProblemKind, ProblemReport, Problems};
 pub use reader::{Reader, one_or_many};
 pub use resolve::{Only, Pipeline, StageUse};
-pub use search::{At, Group, Search, TRIAL_AXIS};
+pub use search::{At, Choose, Group, SPLIT_COUNT, Search, Standing, TRIAL_AXIS, plural};
 pub use set_option::{EXPECTED as SET_EXPECTED, SetOption, canonical as canonical_settings};
 pub use settings::Preset;
 pub use source::{Position, Source, Sources, Span};

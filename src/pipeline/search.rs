@@ -11,14 +11,19 @@
 //!   objective: val-accuracy   # its mean over splits decides
 //!   over: [method, dataset]   # a search for every combination of these axes; without it, of all axes
 //!   test: chosen              # what is evaluated on test nodes: what was chosen, or `all` trials
+//!   choose: mean              # the best mean over splits, or for every split its own: `per-split`
+//!   race: { after: 3 }        # trials that are clearly behind after three splits stop there
+//!   time: 2h                  # no round begins when trials have taken so long
 //! ```
 //!
-//! Trials are points of the sweep on an axis of their own, [`TRIAL_AXIS`]. Its first value is what was chosen.
+//! Trials are points of the sweep on an axis of their own, [`TRIAL_AXIS`]. Its first value is what was chosen; then come trials on all
+//! splits, on the first splits (of a race), what is shared among trials, and what was chosen for some split.
 
 mod entry;
 mod resolver;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -27,9 +32,10 @@ use super::document::Setting;
 use super::file::AxisValue;
 use super::source::Span;
 use super::yaml::{Data, Key, Node};
-use crate::search::{Sampler, Settings, Space};
+use crate::search::{Race, Sampler, Settings, Space};
 pub use entry::SearchEntry;
 pub(super) use resolver::Resolver;
+pub use resolver::SPLIT_COUNT;
 
 /// The axis of trials.
 pub const TRIAL_AXIS: &str = "trial";
@@ -49,8 +55,18 @@ pub struct Search {
     pub objective: Key,
     /// The stage whose metrics decide, by position.
     pub scored: usize,
+    /// What the scores of trials decide.
+    pub choose: Choose,
+    /// When trials stop before they have all splits, if they do.
+    pub race: Option<Race>,
+    /// The stage that makes the splits, by position, and where the race is declared.
+    pub raced: Option<(usize, Span)>,
+    /// How long trials may take before no further round begins.
+    pub time: Option<Duration>,
     /// What leaves test nodes alone, unless all trials are evaluated on them.
     untested: Option<Setting>,
+    /// What leaves the first splits alone.
+    first: Option<Setting>,
     /// The searches.
     pub groups: Vec<Group>,
     /// The axes over which there is a search of its own.
@@ -59,6 +75,38 @@ pub struct Search {
     base: Vec<Vec<usize>>,
     /// The group of every combination of values of `over`.
     group_at: HashMap<Vec<usize>, usize>,
+}
+
+/// What the scores of trials decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choose {
+    /// The trial with the best mean over splits.
+    #[default]
+    Mean,
+    /// For every split the trial that is best there.
+    PerSplit,
+}
+
+/// How far a trial has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has the first splits.
+    First,
+    /// It has all splits.
+    Whole,
+    /// It stopped after the first splits.
+    Stopped,
+}
+
+/// What a value of the axis of trials means.
+#[derive(Clone, Copy)]
+enum Place {
+    Choice,
+    Whole(usize),
+    First(usize),
+    Largest(usize),
+    /// A trial that was chosen for some split.
+    Best(usize),
 }
 
 /// One search: the points that have the same values of some axes.
@@ -74,6 +122,12 @@ pub struct Group {
     pub trials: Vec<Settings>,
     /// The trial that was chosen, when all have ended.
     pub chosen: Option<usize>,
+    /// With `choose: per-split`, the trial that was chosen for every split.
+    pub of_splits: Vec<usize>,
+    /// How far every trial has come.
+    pub standing: Vec<Standing>,
+    /// Whether it ended because trials had taken long enough.
+    pub out_of_time: bool,
     /// Whether all trials have ended and none has a score.
     pub failed: bool,
     /// Trials of it that have ended, with what they scored; none is a trial that failed.
@@ -93,11 +147,15 @@ pub enum At<'s> {
         settings: &'s [Setting],
         /// What is set for every trial.
         also: Option<&'s Setting>,
+        /// What leaves it the first splits alone, whatever the command line says.
+        cut: Option<&'s Setting>,
         /// The last stage that is wanted, by position.
         up_to: usize,
     },
     /// The point has these settings: those of the chosen trial.
     Chosen(&'s [Setting]),
+    /// Every split has the trial that was chosen for it.
+    PerSplit(&'s [usize]),
     /// Nothing is chosen yet: the position of the search.
     Open(usize),
 }
@@ -107,21 +165,66 @@ impl Search {
     pub fn at(&self, point: &[usize]) -> Option<At<'_>> {
         let at = self.group(point)?;
         let group = &self.groups[at];
-        let trial = *point.last()?;
-        let most = self.groups.iter().map(|group| group.trials.len()).max().unwrap_or(0);
-        Some(match trial.checked_sub(1) {
-            None => match group.chosen {
+        let trial = |trial: usize, also, cut| {
+            Some(At::Trial { settings: group.settings.get(trial)?, also, cut, up_to: self.scored })
+        };
+        let untested = self.untested.as_ref();
+        match self.place(*point.last()?)? {
+            Place::Choice => Some(match group.chosen {
+                Some(_) if !group.of_splits.is_empty() => At::PerSplit(&group.of_splits),
                 Some(chosen) => At::Chosen(&group.settings[chosen]),
                 None => At::Open(at),
-            },
-            Some(trial) if trial < most => {
-                At::Trial { settings: group.settings.get(trial)?, also: self.untested.as_ref(), up_to: self.scored }
+            }),
+            Place::Whole(number) => trial(number, untested, None),
+            Place::First(number) => trial(number, untested, self.first.as_ref()),
+            Place::Best(number) => trial(number, None, None),
+            Place::Largest(at) => {
+                let (up_to, setting) = group.largest.get(at)?;
+                Some(At::Trial { settings: std::slice::from_ref(setting), also: None, cut: None, up_to: *up_to })
             }
-            Some(trial) => {
-                let (up_to, setting) = group.largest.get(trial - most)?;
-                At::Trial { settings: std::slice::from_ref(setting), also: None, up_to: *up_to }
+        }
+    }
+
+    /// The most trials that a search has, and the most that trials of one share.
+    fn most(&self) -> (usize, usize) {
+        let most = |count: fn(&Group) -> usize| self.groups.iter().map(count).max().unwrap_or(0);
+        (most(|group| group.trials.len()), most(|group| group.largest.len()))
+    }
+
+    /// What a value of the axis of trials means.
+    fn place(&self, value: usize) -> Option<Place> {
+        let (trials, shared) = self.most();
+        let Some(mut at) = value.checked_sub(1) else { return Some(Place::Choice) };
+        let kinds: [(usize, fn(usize) -> Place); 4] =
+            [(trials, Place::Whole), (trials, Place::First), (shared, Place::Largest), (trials, Place::Best)];
+        for (count, place) in kinds {
+            match at.checked_sub(count) {
+                None => return Some(place(at)),
+                Some(rest) => at = rest,
             }
-        })
+        }
+        None
+    }
+
+    /// The value of the axis of trials that means something.
+    fn value(&self, place: Place) -> usize {
+        let (trials, shared) = self.most();
+        match place {
+            Place::Choice => 0,
+            Place::Whole(trial) => 1 + trial,
+            Place::First(trial) => 1 + trials + trial,
+            Place::Largest(at) => 1 + 2 * trials + at,
+            Place::Best(trial) => 1 + 2 * trials + shared + trial,
+        }
+    }
+
+    /// Returns the point at which a trial that was chosen for some split is evaluated, by a point of the same search.
+    pub fn best_at(&self, point: &[usize], trial: usize) -> Vec<usize> {
+        let mut point = point.to_vec();
+        if let Some(last) = point.last_mut() {
+            *last = self.value(Place::Best(trial));
+        }
+        point
     }
 
     /// Returns the search that a point belongs to.
@@ -130,20 +233,41 @@ impl Search {
         self.group_at.get(&values).copied()
     }
 
-    /// Returns the search and the number of the trial that a point belongs to, if it belongs to one.
-    pub fn trial(&self, point: &[usize]) -> Option<(usize, usize)> {
+    /// Returns the search and the number of the trial that a point belongs to, if it belongs to one, and whether it has the first
+    /// splits alone.
+    pub fn trial(&self, point: &[usize]) -> Option<(usize, usize, bool)> {
         let group = self.group(point)?;
-        let trial = point.last()?.checked_sub(1)?;
-        (trial < self.groups[group].trials.len()).then_some((group, trial))
+        let (trial, first) = match self.place(*point.last()?)? {
+            Place::Whole(trial) => (trial, false),
+            Place::First(trial) => (trial, true),
+            Place::Choice | Place::Largest(_) | Place::Best(_) => return None,
+        };
+        (trial < self.groups[group].trials.len()).then_some((group, trial, first))
     }
 
     /// What a reader of the number at a point must know: how it was chosen.
     pub fn said(&self, point: &[usize]) -> Option<String> {
         let group = &self.groups[self.group(point)?];
+        let stopped = group.standing.iter().filter(|standing| **standing == Standing::Stopped).count();
         let failed = group.scores.iter().filter(|score| score.is_none()).count();
-        let failed = if failed > 0 { format!(", of which {failed} failed") } else { String::new() };
-        let (count, sampler) = (group.trials.len(), self.sampler.name());
-        Some(format!("settings chosen among {count} trials ({sampler}) by the mean of {}{failed}", self.objective.name))
+        let among = plural(group.trials.len(), "trial", "trials");
+        let (sampler, objective) = (self.sampler.name(), &self.objective.name);
+        let mut said = match self.choose {
+            Choose::Mean => format!("settings chosen among {among} ({sampler}) by the mean of {objective}"),
+            Choose::PerSplit => {
+                format!("settings chosen for every split apart among {among} ({sampler}) by {objective}")
+            }
+        };
+        if let Some(race) = self.race.filter(|_| stopped > 0) {
+            said += &format!(", of which {stopped} stopped after {}", plural(race.after, "split", "splits"));
+        }
+        if failed > 0 {
+            said += &format!(", of which {failed} failed");
+        }
+        if let Some(time) = self.time.filter(|_| group.out_of_time) {
+            said += &format!(", as many as began within {}", humantime::format_duration(time));
+        }
+        Some(said)
     }
 
     /// Why nothing is chosen yet.
@@ -163,7 +287,7 @@ impl Search {
     /// The settings that any trial makes.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         let trials = self.groups.iter().flat_map(|group| group.settings.iter().flatten());
-        let trials = trials.chain(&self.untested);
+        let trials = trials.chain(&self.untested).chain(&self.first);
         trials.chain(self.groups.iter().flat_map(|group| group.largest.iter().map(|(_, setting)| setting)))
     }
 
@@ -174,31 +298,51 @@ impl Search {
             let all = settings.iter().filter_map(|(path, value)| group.setting(path, value)).collect();
             group.settings.push(all);
             group.trials.push(settings);
+            group.standing.push(if self.race.is_some() { Standing::First } else { Standing::Whole });
         }
     }
 
     /// Gives the sweep the points that the trials so far have.
     pub fn unroll(&self, sweep: &mut Sweep) {
         let Some(axis) = sweep.axes.last_mut().filter(|axis| axis.name == TRIAL_AXIS) else { return };
-        let most = self.groups.iter().map(|group| group.trials.len()).max().unwrap_or(0);
-        let shared = self.groups.iter().map(|group| group.largest.len()).max().unwrap_or(0);
+        let (most, shared) = self.most();
         let value = |label: String| AxisValue { label, settings: Vec::new() };
+        let after = self.race.map_or(0, |race| race.after);
         axis.values = std::iter::once(value(ABSENT.into()))
             .chain((0..most).map(|trial| value(format!("t{trial}"))))
+            .chain((0..most).map(|trial| value(format!("t{trial}-first{after}"))))
             .chain((0..shared).map(|at| value(format!("largest{at}"))))
+            .chain((0..most).map(|trial| value(format!("best{trial}"))))
             .collect();
         sweep.points.clear();
         for point in &self.base {
             let Some(group) = self.group(point).map(|at| &self.groups[at]) else { continue };
-            let trials = (0..group.trials.len()).map(|trial| 1 + trial);
-            let largest = (0..group.largest.len()).map(|at| 1 + most + at);
-            sweep.points.extend(std::iter::once(0).chain(trials).chain(largest).map(|trial| {
+            sweep.points.extend(self.places(group).into_iter().map(|place| {
                 let mut point = point.clone();
-                point.push(trial);
+                point.push(self.value(place));
                 point
             }));
         }
     }
+
+    /// What is planned of a search, in an order in which everything comes after what it needs.
+    fn places(&self, group: &Group) -> Vec<Place> {
+        let trials = group.standing.iter().enumerate().flat_map(|(trial, standing)| {
+            let first = self.race.map(|_| Place::First(trial));
+            first.into_iter().chain((*standing == Standing::Whole).then_some(Place::Whole(trial)))
+        });
+        let largest = (0..group.largest.len()).map(Place::Largest);
+        let best: BTreeSet<usize> = group.of_splits.iter().copied().collect();
+        let choice_first = best.is_empty().then_some(Place::Choice);
+        let choice_last = (!best.is_empty()).then_some(Place::Choice);
+        let all = choice_first.into_iter().chain(trials).chain(largest);
+        all.chain(best.into_iter().map(Place::Best)).chain(choice_last).collect()
+    }
+}
+
+/// Returns a count of something, for people.
+pub fn plural(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 impl Group {

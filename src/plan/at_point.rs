@@ -105,6 +105,9 @@ impl<'b> Builder<'b> {
             let forced = self.forced(used, point, &all);
             all.extend(forced);
         }
+        if let Some(At::Trial { cut, .. }) = self.pipeline.search.as_ref().and_then(|search| search.at(point)) {
+            all.extend(cut.filter(|setting| setting.stage == used.name.name));
+        }
         all.into_iter()
     }
 
@@ -117,7 +120,7 @@ impl<'b> Builder<'b> {
         let (of_trial, also) = match self.pipeline.search.as_ref().and_then(|search| search.at(point)) {
             Some(At::Trial { settings, also, .. }) => (settings, also),
             Some(At::Chosen(settings)) => (settings, None),
-            Some(At::Open(_)) | None => (&[][..], None),
+            Some(At::PerSplit(_) | At::Open(_)) | None => (&[][..], None),
         };
         let all = of_presets.chain(of_axes).chain(of_when).chain(of_trial).chain(also);
         all.filter(|s| s.stage == used.name.name).collect()

@@ -58,6 +58,8 @@ pub fn build_for(
     asked: &dyn Fn(&Plan) -> Vec<NodeId>,
 ) -> Result<Plan, PipelineError> {
     let mut builder = Builder::new(pipeline, around);
+    let scored = pipeline.search.as_ref().map(|search| search.scored);
+    let needed = scored.map_or_else(Vec::new, |scored| trials::needed(pipeline, scored));
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
     for point in &pipeline.sweep.points {
         let mut planned: Vec<Planned> = Vec::with_capacity(pipeline.stages.len());
@@ -67,6 +69,8 @@ pub fn build_for(
             let node = match at {
                 _ if !is_wanted => Err(NoNode::NotWanted),
                 Some(At::Open(search)) if builder.is_searched(stage) => Err(trials::open(&planned, search)),
+                Some(At::PerSplit(of_splits)) if scored == Some(stage) => builder.per_split(stage, point, of_splits),
+                Some(At::PerSplit(_)) if builder.is_searched(stage) && needed[stage] => Err(NoNode::NotWanted),
                 _ => builder.node(stage, point, &planned),
             };
             planned.push(node);
@@ -216,8 +220,7 @@ impl<'b> Builder<'b> {
                 inputs.push(Edge { slot: slot.name, node: upstream[*from]? });
             }
         }
-        let tags = self.axes[stage].iter().filter_map(|a| pipeline.sweep.axes[*a].tag(point[*a]));
-        let name = NodeName::new(&used.name.name, tags);
+        let name = self.name(stage, point);
         let params = self.with_digests(&checked, |builder, name, path, error| {
             if error.kind() == ErrorKind::NotFound && builder.known_dataset(used, point).is_some() {
                 return builder.no_file(used, point, path);
@@ -229,11 +232,8 @@ impl<'b> Builder<'b> {
         let (node, is_new) = self.add(name, used.def, checked, params, inputs);
         self.note_unset(used, point, node);
         if is_new {
-            let axes = self.axes[stage].iter().map(|a| (&pipeline.sweep.axes[*a], point[*a]));
-            let applies = axes.filter(|(axis, value)| axis.tag(*value).is_some());
-            let labels = applies.map(|(axis, value)| (axis.name.clone(), axis.values[value].label.clone())).collect();
             let dataset = if used.def.name == DATASET_STAGE { self.dataset(used, point) } else { None };
-            (self.nodes[node.0].axes, self.nodes[node.0].dataset) = (labels, dataset);
+            (self.nodes[node.0].axes, self.nodes[node.0].dataset) = (self.labels(stage, point), dataset);
         }
         if is_new && !used.def.publishes.is_empty() {
             // Points whose names differ in characters that no file name has.
@@ -248,6 +248,42 @@ impl<'b> Builder<'b> {
             self.known_data.push((node, known));
         }
         Ok(node)
+    }
+
+    /// The name of the node of a stage at a point.
+    fn name(&self, stage: usize, point: &[usize]) -> NodeName {
+        let tags = self.axes[stage].iter().filter_map(|a| self.pipeline.sweep.axes[*a].tag(point[*a]));
+        NodeName::new(&self.pipeline.stages[stage].name.name, tags)
+    }
+
+    /// The axes that reach a stage and apply at a point, with the labels of their values.
+    fn labels(&self, stage: usize, point: &[usize]) -> Vec<(String, String)> {
+        let axes = self.axes[stage].iter().map(|a| (&self.pipeline.sweep.axes[*a], point[*a]));
+        let applies = axes.filter(|(axis, value)| axis.tag(*value).is_some());
+        applies.map(|(axis, value)| (axis.name.clone(), axis.values[value].label.clone())).collect()
+    }
+
+    /// What was planned of a stage at a point that came before.
+    pub(super) fn made_at(&self, stage: usize, point: &[usize]) -> Option<Planned> {
+        let values: Vec<usize> = self.axes[stage].iter().map(|a| point[*a]).collect();
+        self.made[stage].get(&values).copied()
+    }
+
+    /// Adds a node that stands for that of a stage at a point, though another one makes it.
+    pub(super) fn add_at(
+        &mut self,
+        stage: usize,
+        point: &[usize],
+        def: &'static StageDef,
+        checked: Checked,
+        params: Map<String, Value>,
+        inputs: Vec<Edge>,
+    ) -> NodeId {
+        let (node, is_new) = self.add(self.name(stage, point), def, checked, params, inputs);
+        if is_new {
+            self.nodes[node.0].axes = self.labels(stage, point);
+        }
+        node
     }
 
     /// Notes that files of a node are published under a name.
@@ -418,6 +454,14 @@ impl<'b> Builder<'b> {
         });
         NoNode::DataAbsent(at)
     }
+}
+
+/// Returns the stages that searches decide on, their own or through their inputs.
+pub fn searched(pipeline: &Pipeline) -> Vec<String> {
+    let trials = pipeline.sweep.axes.len().checked_sub(1).filter(|_| pipeline.search.is_some());
+    let reached = reaching_axes(pipeline).into_iter().zip(&pipeline.stages);
+    let decided = reached.filter(|(axes, _)| trials.is_some_and(|trials| axes.contains(&trials)));
+    decided.map(|(_, used)| used.name.name.clone()).collect()
 }
 
 /// For every stage the axes whose values can change it or something above it.

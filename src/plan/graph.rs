@@ -184,6 +184,8 @@ pub struct TrialNodes {
     pub search: usize,
     /// Number of the trial, from 0.
     pub trial: usize,
+    /// Whether these have the first splits alone, of a race.
+    pub first: bool,
     /// The nodes; none where data is missing.
     pub nodes: Vec<Option<NodeId>>,
 }
@@ -205,6 +207,12 @@ pub struct SearchState {
     pub trials: Vec<TrialState>,
     /// The one that was chosen.
     pub chosen: Option<usize>,
+    /// Those that were chosen for every split, if each has its own.
+    pub of_splits: Vec<usize>,
+    /// What identifies a search that ended because its trials had taken long enough, so that it stays ended.
+    pub out_of_time: Option<String>,
+    /// The stages on which it decides.
+    pub stages: Vec<String>,
     /// Whether no more trials will come.
     pub ended: bool,
 }
@@ -216,6 +224,11 @@ impl SearchState {
         score(trial) > score(than)
     }
 
+    /// Returns whether a trial was chosen, if only for one split.
+    pub fn is_chosen(&self, trial: usize) -> bool {
+        if self.of_splits.is_empty() { self.chosen == Some(trial) } else { self.of_splits.contains(&trial) }
+    }
+
     /// Returns the best trial so far; the first of equal ones.
     pub fn best(&self) -> Option<(usize, &TrialState)> {
         let scored = (0..self.trials.len()).filter(|at| self.trials[*at].score.is_some());
@@ -223,12 +236,11 @@ impl SearchState {
         best.map(|at| (at, &self.trials[at]))
     }
 
-    /// Returns how many trials, the best one aside, are within one standard error of the best.
-    pub fn near_best(&self) -> usize {
-        let Some((at, best)) = self.best() else { return 0 };
+    /// Returns the trials within one standard error of the best, the best one among them.
+    pub fn near_best(&self) -> Vec<usize> {
+        let Some((_, best)) = self.best() else { return Vec::new() };
         let is_near = |score: f64| best.score.is_some_and(|of_best| (of_best - score).abs() <= best.error);
-        let others = self.trials.iter().enumerate().filter(|(other, _)| *other != at);
-        others.filter(|(_, trial)| trial.score.is_some_and(is_near)).count()
+        (0..self.trials.len()).filter(|at| self.trials[*at].score.is_some_and(is_near)).collect()
     }
 }
 
@@ -241,8 +253,21 @@ pub struct TrialState {
     pub score: Option<f64>,
     /// Its standard error.
     pub error: f64,
+    /// The score of every split, none where it is undefined; those of the first splits where it stopped.
+    pub scores: Vec<Option<f64>>,
+    /// The mean of the same score on test nodes, where they were scored.
+    pub test: Option<f64>,
     /// Why it failed.
     pub failed: Option<String>,
+    /// Where it stopped after the first splits: their mean.
+    pub stopped: Option<f64>,
+}
+
+impl TrialState {
+    /// Returns whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.score.is_some() || self.failed.is_some() || self.stopped.is_some()
+    }
 }
 
 /// Every node of a pipeline, inputs first.
@@ -297,7 +322,7 @@ impl Plan {
     pub fn open_trials(&self, searches: &[usize]) -> Vec<NodeId> {
         let open = self.trials.iter().filter(|trial| searches.contains(&trial.search)).filter(|trial| {
             let state = self.searches.get(trial.search).and_then(|search| search.trials.get(trial.trial));
-            state.is_some_and(|state| state.score.is_none() && state.failed.is_none())
+            state.is_some_and(|state| !state.has_ended())
         });
         let whole = open.filter_map(|trial| trial.nodes.iter().copied().collect::<Option<Vec<NodeId>>>());
         whole.flatten().collect::<BTreeSet<_>>().into_iter().collect()

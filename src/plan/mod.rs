@@ -14,7 +14,7 @@ mod tables;
 mod testing;
 mod trials;
 
-pub use build::{PlanContext, build, build_for};
+pub use build::{PlanContext, build, build_for, searched};
 pub use files::{Contents, FileDigests};
 pub use graph::{Absence, Edge, Missing, Node, NodeId, Output, Plan, SearchState, TrialNodes, TrialState};
 pub use key::{ArtifactKey, KeyInput, KeyInputs, KeyVariant};

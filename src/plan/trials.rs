@@ -1,10 +1,15 @@
 //! Trials of searches in a plan: which stages they need, which nodes say how good they are, and what a space may hold.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use serde_json::{Map, Value};
 
 use super::build::{Builder, NoNode, Planned};
-use super::graph::{NodeId, TrialNodes};
-use crate::pipeline::{At, Pipeline, Search};
+use super::graph::{Edge, NodeId, TrialNodes};
+use crate::pipeline::{At, Pipeline, SPLIT_COUNT, Search};
+
+/// The stage that takes the scores of every split from the trial that was chosen for it.
+const CHOICE_STAGE: &str = "choose";
 
 impl Builder<'_> {
     /// Checks the values that searches may try before any is tried: each alone, beside what the pipeline sets.
@@ -14,6 +19,7 @@ impl Builder<'_> {
         else {
             return;
         };
+        self.check_race(search);
         let mut checked = HashSet::new();
         for point in pipeline.sweep.points.iter().filter(|point| Search::is_choice(point)) {
             let Some(group) = search.group(point).filter(|at| checked.insert(*at)).map(|at| &search.groups[at]) else {
@@ -41,6 +47,44 @@ impl Builder<'_> {
         }
     }
 
+    /// A race must leave splits to run for.
+    fn check_race(&mut self, search: &Search) {
+        let (Some(race), Some((stage, span))) = (search.race, &search.raced) else { return };
+        let pipeline = self.pipeline;
+        let choices = pipeline.sweep.points.iter().filter(|point| Search::is_choice(point));
+        for point in choices {
+            let Ok(written) = self.written(*stage, point) else { continue };
+            let Ok(checked) = pipeline.stages[*stage].def.check(self.around.registry, &written) else { continue };
+            let count = checked.all().get(SPLIT_COUNT).and_then(Value::as_u64);
+            if let Some(count) = count.filter(|count| *count <= race.after as u64) {
+                let message = format!("a race over the first {} splits, and there are {count}", race.after);
+                let help = "lower `after`, or leave the race out";
+                self.problems.add(span, message, Some(help.into()));
+                return;
+            }
+        }
+    }
+
+    /// The node of a stage at a point where every split has the trial that was chosen for it.
+    pub(super) fn per_split(&mut self, stage: usize, point: &[usize], of_splits: &[usize]) -> Planned {
+        let pipeline = self.pipeline;
+        let (Some(search), Some(def)) = (&pipeline.search, self.around.registry.stage(CHOICE_STAGE)) else {
+            return Err(NoNode::NotWanted);
+        };
+        let trials: Vec<usize> = of_splits.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        let mut inputs = Vec::new();
+        for trial in &trials {
+            let node = self.made_at(stage, &search.best_at(point, *trial)).unwrap_or(Err(NoNode::Reported))?;
+            inputs.push(Edge { slot: def.inputs[0].name, node });
+        }
+        let take: Vec<usize> = of_splits.iter().filter_map(|trial| trials.binary_search(trial).ok()).collect();
+        let params = Map::from_iter([("take".to_owned(), Value::from(take))]);
+        let span = &search.objective.span;
+        let checked = self.checked(def, "the choice of a search", &params, |_, _, _| span.clone());
+        let checked = checked.ok_or(NoNode::Reported)?;
+        Ok(self.add_at(stage, point, def, checked, params, inputs))
+    }
+
     /// Whether a search decides on a stage or on something above it.
     pub(super) fn is_searched(&self, stage: usize) -> bool {
         self.axes[stage].last() == Some(&(self.pipeline.sweep.axes.len() - 1))
@@ -56,6 +100,11 @@ pub(super) fn open(upstream: &[Planned], search: usize) -> NoNode {
 /// Which stages are wanted at a point: those that a trial is for, and what they need; elsewhere all.
 pub(super) fn wanted(pipeline: &Pipeline, at: Option<At>) -> Vec<bool> {
     let Some(At::Trial { up_to, .. }) = at else { return vec![true; pipeline.stages.len()] };
+    needed(pipeline, up_to)
+}
+
+/// Which stages a stage needs, itself among them.
+pub(super) fn needed(pipeline: &Pipeline, up_to: usize) -> Vec<bool> {
     let mut wanted = vec![false; pipeline.stages.len()];
     wanted[up_to] = true;
     for stage in (0..=up_to).rev() {
@@ -69,11 +118,12 @@ pub(super) fn wanted(pipeline: &Pipeline, at: Option<At>) -> Vec<bool> {
 /// The nodes whose metrics say how good a trial is. A trial without one is planned in vain: its data is missing.
 pub(super) fn trials(pipeline: &Pipeline, of_points: &[Vec<Planned>]) -> Vec<TrialNodes> {
     let Some(search) = &pipeline.search else { return Vec::new() };
-    let mut all: BTreeMap<(usize, usize), Vec<Option<NodeId>>> = BTreeMap::new();
+    let mut all: BTreeMap<(usize, usize, bool), Vec<Option<NodeId>>> = BTreeMap::new();
     for (point, planned) in pipeline.sweep.points.iter().zip(of_points) {
-        if let Some((group, trial)) = search.trial(point) {
-            all.entry((group, trial)).or_default().push(planned[search.scored].ok());
+        if let Some(trial) = search.trial(point) {
+            all.entry(trial).or_default().push(planned[search.scored].ok());
         }
     }
-    all.into_iter().map(|((search, trial), nodes)| TrialNodes { search, trial, nodes }).collect()
+    let nodes = |((search, trial, first), nodes)| TrialNodes { search, trial, first, nodes };
+    all.into_iter().map(nodes).collect()
 }

@@ -6,10 +6,12 @@
 
 mod grid;
 mod importance;
+mod race;
 mod sampler;
 mod space;
 mod tpe;
 
 pub use importance::importance;
+pub use race::{Race, expected, stopped};
 pub use sampler::{Ask, Sampler, Tried, suggest};
 pub use space::{Condition, Domain, Fault, Param, Settings, Space};

@@ -20,7 +20,9 @@ pub(super) const RESULTS: &str = "results";
 pub(super) const RUNS: &str = "runs";
 pub(super) const UNFINISHED: &str = "unfinished";
 pub(super) const FAILED: &str = "failed";
-pub(super) const FOLDERS: [&str; 9] = [OBJECTS, TMP, RESUME, CLAIMS, QUARANTINE, RESULTS, RUNS, UNFINISHED, FAILED];
+pub(super) const ENDED: &str = "ended";
+pub(super) const FOLDERS: [&str; 10] =
+    [OBJECTS, TMP, RESUME, CLAIMS, QUARANTINE, RESULTS, RUNS, UNFINISHED, FAILED, ENDED];
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const STORE_FILE: &str = "store.json";
 pub(super) const LOCK_FILE: &str = "store.lock";

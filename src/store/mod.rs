@@ -21,6 +21,7 @@
 mod claim;
 mod clock;
 mod disk;
+mod ended;
 mod error;
 mod failed;
 mod holder;

@@ -5,30 +5,20 @@
 //! depend on the space, the seed, the size of rounds and results alone: neither on time nor on the number of workers. Nothing is
 //! computed here.
 
+mod outcomes;
+
 use std::str::FromStr;
 
+use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
-use ppgnn_stages::contract::{Artifact, Registry};
-use ppgnn_stages::kinds::{Metrics, ScoreDef, ValMetric};
-use ppgnn_stages::math::stats::{self, Divisor};
+use ppgnn_stages::kinds::{ScoreDef, ValMetric};
+use ppgnn_stages::math::stats;
 
-use crate::pipeline::{Pipeline, PipelineError, Problems};
-use crate::plan::{NodeId, Plan, SearchState, TrialState};
-use crate::search::{Ask, Tried, suggest};
-use crate::store::{Opened, Store};
-
-/// How a trial ended.
-#[derive(Clone, Debug, PartialEq)]
-enum Outcome {
-    /// With this mean of the objective over splits, and its standard error.
-    Scored(f64, f64),
-    /// It failed, and always will.
-    Failed(String),
-    /// It has not ended.
-    Open,
-    /// Its data is missing.
-    NoData,
-}
+use crate::pipeline::{Choose, Group, Pipeline, PipelineError, Problems, Standing};
+use crate::plan::{Plan, SearchState, TrialState, searched};
+use crate::search::{Ask, Race, Tried, expected, stopped, suggest};
+use crate::store::Store;
+use outcomes::{Outcome, Outcomes};
 
 /// Plans a pipeline with every trial whose settings are known. `plan` plans it with those that it has.
 ///
@@ -48,10 +38,10 @@ pub fn unroll(
     let worth = |mean: f64| objective.metric().scale(&scores).worth(mean);
     loop {
         let planned = plan(pipeline)?;
-        let outcomes = outcomes(&planned, pipeline, &objective, store);
-        if !next_round(pipeline, &outcomes, &worth) {
+        let outcomes = outcomes::all(&planned, pipeline, &objective, store);
+        if !next_round(pipeline, &outcomes, &worth, store) {
             let larger_is_better = objective.metric().scale(&scores).larger_is_better;
-            return Ok(with_states(planned, pipeline, outcomes, larger_is_better));
+            return Ok(with_states(planned, pipeline, &outcomes, larger_is_better));
         }
     }
 }
@@ -98,90 +88,130 @@ fn first_round(pipeline: &mut Pipeline) {
     search.unroll(&mut pipeline.sweep);
 }
 
-/// Adds the next round where all results of the last one are there, or chooses. Returns whether anything was added or chosen.
-fn next_round(pipeline: &mut Pipeline, outcomes: &[Vec<Outcome>], worth: &dyn Fn(f64) -> f64) -> bool {
+/// Goes on with every search whose trials so far have ended: with all splits of those that are not too far behind in a race, else with
+/// the next round, else with the choice. Returns whether anything changed.
+fn next_round(pipeline: &mut Pipeline, outcomes: &[Vec<Outcomes>], worth: &dyn Fn(f64) -> f64, store: &Store) -> bool {
     let Some(search) = &mut pipeline.search else { return false };
     let mut changed = false;
     for (at, outcomes) in outcomes.iter().enumerate() {
         let group = &search.groups[at];
-        let is_open = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Open | Outcome::NoData));
+        let current = |trial: usize| outcomes[trial].at(group.standing[trial]);
+        let is_open = (0..outcomes.len()).any(|trial| current(trial).is_open());
         if is_open || group.chosen.is_some() || group.failed {
             continue;
         }
-        let scores =
-            outcomes.iter().map(|outcome| if let Outcome::Scored(mean, _) = outcome { Some(*mean) } else { None });
-        let scores: Vec<Option<f64>> = scores.collect();
+        changed = true;
+        if let Some(race) = search.race.filter(|_| goes_on(group, outcomes)) {
+            let standing = raced(&race, group, outcomes, worth);
+            search.groups[at].standing = standing;
+            continue;
+        }
+        let of_trial = |trial: usize| match group.standing[trial] {
+            Standing::Stopped => {
+                let best = best_whole(group, outcomes, worth).map(|best| outcomes[best].whole.worths(worth));
+                let own = outcomes[trial].first.worths(worth);
+                Some(best.and_then(|best| expected(&best, &own)).unwrap_or_else(|| mean_of(&own)))
+            }
+            _ => current(trial).mean().map(worth),
+        };
+        let scores: Vec<Option<f64>> = (0..outcomes.len()).map(of_trial).collect();
         let tried = group.trials.iter().zip(&scores);
         let tried: Vec<Tried> =
-            tried.map(|(settings, score)| Tried { settings: settings.clone(), score: score.map(worth) }).collect();
+            tried.map(|(settings, score)| Tried { settings: settings.clone(), score: *score }).collect();
         let (first, sampler, seed) = (tried.len(), search.sampler, search.seed);
-        let count = search.round.min(search.trials.saturating_sub(first));
-        let next = suggest(&Ask { space: &group.space, sampler, seed, first, count }, &tried);
+        let out_of_time = search.time.is_some_and(|time| {
+            store.has_ended(&outcomes::digest(outcomes, time)) || outcomes::seconds(outcomes) >= time.as_secs_f64()
+        });
+        let count = if out_of_time { 0 } else { search.round.min(search.trials.saturating_sub(first)) };
+        let next = match count {
+            0 => Vec::new(),
+            count => suggest(&Ask { space: &group.space, sampler, seed, first, count }, &tried),
+        };
+        let best = best_whole(group, outcomes, worth);
+        let of_splits = match (search.choose, best) {
+            (Choose::PerSplit, Some(best)) if next.is_empty() => best_of_splits(best, outcomes, worth),
+            _ => Vec::new(),
+        };
         let group = &mut search.groups[at];
         group.scores = scores;
         if next.is_empty() {
-            group.chosen = best(&tried);
-            group.failed = group.chosen.is_none();
+            (group.chosen, group.of_splits, group.failed) = (best, of_splits, best.is_none());
+            group.out_of_time = out_of_time && first < search.trials;
         } else {
             search.add(at, next);
         }
-        changed = true;
     }
     search.unroll(&mut pipeline.sweep);
     changed
 }
 
-/// The trial with the best score; the first of equal ones.
-fn best(tried: &[Tried]) -> Option<usize> {
-    let scored = tried.iter().enumerate().filter_map(|(at, trial)| Some((at, trial.score?)));
+/// Whether trials have raced the first splits, and it has to be said which go on.
+fn goes_on(group: &Group, outcomes: &[Outcomes]) -> bool {
+    (0..outcomes.len()).any(|trial| group.standing[trial] == Standing::First && outcomes[trial].first.mean().is_some())
+}
+
+/// Which trials go on to all splits. The best so far is one that has them; in the first round, the best on the first splits.
+fn raced(race: &Race, group: &Group, outcomes: &[Outcomes], worth: &dyn Fn(f64) -> f64) -> Vec<Standing> {
+    let is_racing =
+        |trial: &usize| group.standing[*trial] == Standing::First && outcomes[*trial].first.mean().is_some();
+    let racing: Vec<usize> = (0..outcomes.len()).filter(is_racing).collect();
+    let scores: Vec<Vec<Option<f64>>> = racing.iter().map(|trial| outcomes[*trial].first.worths(worth)).collect();
+    let best = match best_whole(group, outcomes, worth) {
+        Some(best) => outcomes[best].whole.worths_of_first(race.after, worth),
+        None => {
+            let best = scores.iter().reduce(|best, next| if mean_of(next) > mean_of(best) { next } else { best });
+            best.cloned().unwrap_or_default()
+        }
+    };
+    let mut standing = group.standing.clone();
+    for (trial, stops) in racing.iter().zip(stopped(race, &best, &scores)) {
+        standing[*trial] = if stops { Standing::Stopped } else { Standing::Whole };
+    }
+    standing
+}
+
+/// The trial with the best mean over all splits; the first of equal ones.
+fn best_whole(group: &Group, outcomes: &[Outcomes], worth: &dyn Fn(f64) -> f64) -> Option<usize> {
+    let whole = (0..outcomes.len()).filter(|trial| group.standing[*trial] == Standing::Whole);
+    let scored = whole.filter_map(|trial| Some((trial, worth(outcomes[trial].whole.mean()?))));
     scored.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
 }
 
-/// How every trial of every search ended.
-fn outcomes(plan: &Plan, pipeline: &Pipeline, objective: &ValMetric, store: &Store) -> Vec<Vec<Outcome>> {
-    let groups = pipeline.search.iter().flat_map(|search| &search.groups);
-    let mut all: Vec<Vec<Outcome>> = groups.map(|group| vec![Outcome::NoData; group.trials.len()]).collect();
-    for trial in &plan.trials {
-        let nodes: Option<Vec<NodeId>> = trial.nodes.iter().copied().collect();
-        if let Some(place) = all.get_mut(trial.search).and_then(|of| of.get_mut(trial.trial)) {
-            *place = nodes.map_or(Outcome::NoData, |nodes| outcome(plan, &nodes, objective, store));
-        }
-    }
-    all
+/// For every split the trial that is best there. Few nodes make many equal scores: the best mean over splits decides, then the first.
+fn best_of_splits(best: usize, outcomes: &[Outcomes], worth: &dyn Fn(f64) -> f64) -> Vec<usize> {
+    let worths: Vec<Vec<Option<f64>>> = outcomes.iter().map(|trial| trial.whole.worths(worth)).collect();
+    let rank = |trial: usize, split: usize| Some((worths[trial].get(split).copied()??, mean_of(&worths[trial])));
+    let of_split = |split: usize| {
+        let ranked = (0..worths.len()).filter_map(|trial| Some((trial, rank(trial, split)?)));
+        ranked.reduce(|best, next| if next.1 > best.1 { next } else { best }).map_or(best, |(at, _)| at)
+    };
+    (0..worths[best].len()).map(of_split).collect()
 }
 
-fn outcome(plan: &Plan, nodes: &[NodeId], objective: &ValMetric, store: &Store) -> Outcome {
-    let mut values = Vec::new();
-    for id in nodes {
-        let node = plan.node(*id);
-        let metrics = match store.open_artifact(&node.key, node.stage.name) {
-            Ok(Opened::Hit(entry)) => Metrics::load(&entry.dir).ok(),
-            _ => None,
-        };
-        let Some(metrics) = metrics else {
-            let needed = plan.ancestors(&[*id]);
-            let failed = plan.iter().filter(|(at, _)| needed[at.0]).find_map(|(_, node)| store.failure(&node.key));
-            return failed.map_or(Outcome::Open, Outcome::Failed);
-        };
-        values.extend(metrics.splits.iter().filter_map(|split| objective.metric().of(split)?.as_ref().ok().copied()));
-    }
-    let Some(mean) = stats::mean(&values) else { return Outcome::Failed(format!("{objective} is undefined")) };
-    let spread = stats::std(&values, Divisor::Sample).unwrap_or(0.0);
-    Outcome::Scored(mean, spread / (values.len() as f64).sqrt())
+/// The mean of the scores that are defined.
+fn mean_of(scores: &[Option<f64>]) -> f64 {
+    stats::mean(&scores.iter().flatten().copied().collect::<Vec<_>>()).unwrap_or(f64::NEG_INFINITY)
 }
 
 /// Tells the plan how far the searches are.
-fn with_states(mut plan: Plan, pipeline: &Pipeline, outcomes: Vec<Vec<Outcome>>, larger_is_better: bool) -> Plan {
+fn with_states(mut plan: Plan, pipeline: &Pipeline, outcomes: &[Vec<Outcomes>], larger_is_better: bool) -> Plan {
     let Some(search) = &pipeline.search else { return plan };
+    let stages = searched(pipeline);
     for (group, outcomes) in search.groups.iter().zip(outcomes) {
-        let trials = group.trials.iter().zip(outcomes).map(|(settings, outcome)| {
-            let (score, error, failed) = match outcome {
-                Outcome::Scored(mean, error) => (Some(mean), error, None),
-                Outcome::Failed(why) => (None, 0.0, Some(why)),
-                Outcome::Open | Outcome::NoData => (None, 0.0, None),
-            };
-            TrialState { settings: settings.clone(), score, error, failed }
+        let trials = group.trials.iter().zip(outcomes).zip(&group.standing).map(|((settings, outcomes), standing)| {
+            let outcome = outcomes.at(*standing);
+            let whole = (*standing == Standing::Whole).then_some(outcome);
+            TrialState {
+                settings: settings.clone(),
+                score: whole.and_then(Outcome::mean),
+                error: whole.map_or(0.0, Outcome::error),
+                scores: outcome.worths(&|score| score),
+                test: whole.and_then(Outcome::test),
+                failed: if let Outcome::Failed(why) = outcome { Some(why.clone()) } else { None },
+                stopped: if *standing == Standing::Stopped { outcome.mean() } else { None },
+            }
         });
+        let ended_at = search.time.filter(|_| group.out_of_time);
         plan.searches.push(SearchState {
             label: group.label.clone(),
             objective: search.objective.name.clone(),
@@ -190,6 +220,9 @@ fn with_states(mut plan: Plan, pipeline: &Pipeline, outcomes: Vec<Vec<Outcome>>,
             of: search.trials,
             trials: trials.collect(),
             chosen: group.chosen,
+            of_splits: group.of_splits.clone(),
+            out_of_time: ended_at.map(|time| outcomes::digest(outcomes, time)),
+            stages: stages.clone(),
             ended: group.chosen.is_some() || group.failed,
         });
     }

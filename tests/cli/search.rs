@@ -1,5 +1,6 @@
 //! Searches: declared, planned in rounds, resumed, replayed, shown; settings of models by name.
 
+use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -133,6 +134,132 @@ fn workers_and_kills_change_neither_trials_nor_bytes() {
     assert_eq!(shown(&project, &last), shown(&project, "one"));
 }
 
+/// A search of one parameter that makes some trials hopeless, on ten splits.
+const RACE: &str = "
+search:
+  trials: 8
+  round: 4
+  sampler: random
+  params: {train.lr: {from: 0.00001, to: 0.1, log: true}}
+";
+
+fn raced(search: &str) -> Project {
+    let base = BASE.replace("count: 3", "count: 10").replace("epochs: 10", "epochs: 60");
+    Project::new().file("s.yaml", &format!("{base}{search}"))
+}
+
+#[test]
+fn a_race_stops_what_is_behind_and_its_winner_has_the_numbers_of_an_unraced_run() {
+    let without = raced(RACE);
+    without.run(&["run", "s.yaml", "-q"]).exit(0);
+    let project = raced(&format!("{RACE}  race: {{after: 3, margin: 1.0}}\n"));
+    let run = project.run(&["run", "s.yaml"]).exit(0).prints("stopped after 3 splits");
+    let (all, some) = (shown(&without, "artifacts"), shown(&project, "artifacts"));
+    let mut stopped = 0;
+    for (all, some) in all.as_array().unwrap().iter().zip(some.as_array().unwrap()) {
+        let trials = |search: &Value| search["trials"].as_array().unwrap().clone();
+        let of = |trial: &Value, field: &str| trial[field].as_f64();
+        for (whole, raced) in trials(all).iter().zip(trials(some)) {
+            // A random sample does not depend on results: the same trials in both.
+            assert_eq!(whole["settings"], raced["settings"]);
+            match of(&raced, "score") {
+                Some(_) => assert_eq!(whole["score"], raced["score"]),
+                None => stopped += usize::from(of(&raced, "stopped-with").is_some()),
+            }
+        }
+        let chosen = usize::try_from(some["chosen"].as_u64().unwrap()).unwrap();
+        assert!(of(&trials(some)[chosen], "score").is_some(), "what is chosen has all splits");
+    }
+    assert!(stopped > 0, "{some}");
+    // What stopped is not trained on the other splits.
+    let plan = project.run(&["plan", "s.yaml", "--json"]).exit(0).json();
+    let names = plan["nodes"].as_array().unwrap().iter().filter(|node| node["stage"] == "train");
+    let whole = names.filter(|node| !node["id"].as_str().unwrap().contains("-first3")).count();
+    assert!(whole <= 4 * 8 - stopped, "{whole} nodes with all splits, {stopped} trials stopped");
+    // The same on one worker, and a second run computes nothing.
+    let one = project.run(&["run", "s.yaml", "-j", "1", "--artifacts", "one"]).exit(0);
+    assert_eq!(one.stdout, run.stdout);
+    assert_eq!(project.artifact_bytes("one"), project.artifact_bytes("artifacts"));
+    let again = project.run(&["run", "s.yaml"]).exit(0);
+    assert!(!again.stderr.contains("Ran ") && !again.stderr.contains("Search:"), "{}", again.stderr);
+}
+
+/// The runs behind the table, by the names of their columns.
+fn run_rows(project: &Project) -> Vec<BTreeMap<String, String>> {
+    let text = std::fs::read(project.path("artifacts/results/s/t.runs.csv")).unwrap();
+    csv::Reader::from_reader(&*text).deserialize().map(Result::unwrap).collect()
+}
+
+#[test]
+fn every_split_can_have_settings_of_its_own() {
+    let project = raced(&format!("{RACE}  choose: per-split\n"));
+    let run = project.run(&["run", "s.yaml"]).exit(0);
+    assert!(run.stdout.contains("settings chosen for every split apart among 8 trials (random)"), "{}", run.stdout);
+    let search = shown(&project, "artifacts")[0].clone();
+    let of_splits: Vec<u64> = search["of-splits"].as_array().unwrap().iter().map(|at| at.as_u64().unwrap()).collect();
+    assert_eq!(of_splits.len(), 10);
+    // A row per cell and split, with the settings that were chosen for the split and its own scores.
+    let rows = run_rows(&project);
+    assert_eq!(rows.len(), 4 * 10);
+    let rates = |trial: u64| search["trials"][usize::try_from(trial).unwrap()]["settings"]["train.lr"].clone();
+    for (split, trial) in of_splits.iter().enumerate() {
+        let rate: f64 = rows[split]["train.lr"].parse().unwrap();
+        assert_eq!(rates(*trial).as_f64(), Some(rate), "split {split}");
+    }
+    // On no split are validation nodes worse off than with the best mean, and somewhere better.
+    let by_mean = raced(RACE);
+    by_mean.run(&["run", "s.yaml", "-q"]).exit(0);
+    let score = |row: &BTreeMap<String, String>| row["val-accuracy"].parse::<f64>().unwrap();
+    let pairs: Vec<(f64, f64)> = rows.iter().map(score).zip(run_rows(&by_mean).iter().map(score)).collect();
+    assert!(pairs.iter().all(|(own, of_mean)| own >= of_mean) && pairs.iter().any(|(own, of_mean)| own > of_mean));
+    let best = project.run(&["search", "best", "s.yaml", "a/MLP"]).exit(0);
+    assert!(best.stdout.contains(" for splits "), "{}", best.stdout);
+    let again = project.run(&["run", "s.yaml"]).exit(0);
+    assert!(!again.stderr.contains("Ran ") && again.stdout == run.stdout, "{}", again.stderr);
+}
+
+#[test]
+fn a_search_that_is_out_of_time_ends_after_its_round_and_stays_ended() {
+    let project = raced(&format!("{RACE}  time: 1ms\n"));
+    let run =
+        project.run(&["run", "s.yaml"]).exit(0).prints("among 4 trials (random)").prints("as many as began within 1ms");
+    let searches = shown(&project, "artifacts");
+    assert!(searches.as_array().unwrap().iter().all(|search| search["out-of-time"] == true), "{searches}");
+    // Without the trained weights nobody knows how long they took; that the search has ended is recorded.
+    project.run(&["cache", "gc", "--delete"]).exit(0);
+    let again = project.run(&["run", "s.yaml"]).exit(0);
+    assert!(!again.stderr.contains("Search:") && again.stdout == run.stdout, "{}", again.stderr);
+    // With more time it goes on, from the trials that are there.
+    let more = raced(&format!("{RACE}  time: 1h\n"));
+    let ended = more.run(&["run", "s.yaml"]).exit(0).prints("among 8 trials (random)");
+    assert!(!ended.stdout.contains("as many as began"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_spread_of_test_scores_among_the_best_is_shown_where_they_were_computed() {
+    let project = raced(&format!("{RACE}  test: all\n"));
+    project.run(&["run", "s.yaml", "-q"]).exit(0);
+    for search in shown(&project, "artifacts").as_array().unwrap() {
+        let trials = search["trials"].as_array().unwrap();
+        let best = &trials[usize::try_from(search["best"].as_u64().unwrap()).unwrap()];
+        let (score, error) = (best["score"].as_f64().unwrap(), best["standard-error"].as_f64().unwrap());
+        let near: Vec<f64> = trials
+            .iter()
+            .filter(|trial| (score - trial["score"].as_f64().unwrap()).abs() <= error)
+            .map(|trial| trial["test"].as_f64().unwrap())
+            .collect();
+        assert_eq!(search["within-one-standard-error"], near.len() - 1);
+        match near.len() {
+            1 => assert!(search["test-spread"].is_null()),
+            count => {
+                assert_eq!(search["test-spread"]["trials"], count);
+                let mean = near.iter().sum::<f64>() / near.len() as f64;
+                assert!((search["test-spread"]["mean"].as_f64().unwrap() - mean).abs() < 1e-12);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_trial_that_fails_is_recorded_and_costs_itself_alone() {
     let search =
@@ -190,7 +317,7 @@ fn targets_run_the_searches_that_they_need_and_nothing_is_searched_in_vain() {
     let project = project(SEARCH);
     let load = project.run(&["run", "s.yaml", "load"]).exit(0);
     assert!(!load.stderr.contains("Search:"), "{}", load.stderr);
-    project.run(&["run", "s.yaml", "evaluate/a/MLP"]).exit(0).says("Search: 3 trials of 1 searches");
+    project.run(&["run", "s.yaml", "evaluate/a/MLP"]).exit(0).says("Search: 3 trials of 1 search");
     let state = project.run(&["plan", "s.yaml", "--json"]).exit(0).json()["searches"].clone();
     let ended: Vec<bool> = state.as_array().unwrap().iter().map(|search| search["ended"].as_bool().unwrap()).collect();
     assert_eq!(ended, [true, false, false, false]);
@@ -231,7 +358,7 @@ fn search_show_and_best_say_what_was_tried_and_chosen() {
     assert!(show.stdout.contains("share of the variance of scores: "), "{}", show.stdout);
     let csv = project.run(&["search", "show", "s.yaml", "--csv"]).exit(0).stdout;
     assert!(
-        csv.starts_with("point,trial,chosen,score,standard-error,failed,train.dropout,train.hidden,train.lr\n"),
+        csv.starts_with("point,trial,chosen,score,standard-error,failed,stopped-with,best-so-far,test,scores,train.dropout,train.hidden,train.lr\n"),
         "{csv}"
     );
     assert_eq!(csv.lines().count(), 25);
@@ -277,6 +404,17 @@ fn mistakes_are_refused_at_their_place() {
             "expected `grid`, `random`, `quasi` or `tpe`",
         ),
         ("search: {trials: 4, space: papr}\n".into(), "`mlp` has no space `papr`"),
+        (params("{train.lr: [0.1]}, race: {after: 3}"), "a race over the first 3 splits, and there are 3"),
+        (params("{train.lr: [0.1]}, race: {after: 0}"), "expected a whole number from 1 to 100000, found `0`"),
+        (params("{train.lr: [0.1]}, race: {margin: -1}"), "a number of standard errors from 0 to 100"),
+        (params("{train.lr: [0.1]}, race: {befor: 1}"), "a race has no `befor`"),
+        (params("{train.lr: [0.1]}, race: {after: 1}, choose: per-split"), "trials of a race lack splits"),
+        (params("{train.lr: [0.1]}, over: [method], choose: per-split"), "needs a search of its own for every point"),
+        (params("{train.lr: [0.1]}, choose: best"), "expected `mean` or `per-split`"),
+        (params("{train.lr: [0.1]}, time: soon"), "expected a time such as `30m` or `2h`"),
+        (params("{train.lr: [0.1]}, time: 0s"), "expected a time such as `30m` or `2h`"),
+        (params("{train.seed: [1, 2]}"), "the best of several seeds is luck"),
+        (params("{split.train: [0.3, 0.5]}"), "scores on other splits do not compare"),
         (
             "search: {trials: 4, params: {load.dataset: [a]}}\n".into(),
             "`load.dataset` is searched, and axis `load.dataset` varies it",
@@ -297,7 +435,7 @@ fn spaces_and_settings_of_models_come_by_name() {
         "models/mlp.yaml",
         "ppgnn: 1\nabout: mine\nsource: me\nspaces: {reduced: {params: {train.lr: [0.5]}}}\n",
     );
-    project.run(&["run", "s.yaml", "-q"]).exit(0).prints("settings chosen among 1 trials");
+    project.run(&["run", "s.yaml", "-q"]).exit(0).prints("settings chosen among 1 trial (tpe)");
     project.run(&["search", "best", "s.yaml", "a/MLP"]).exit(0).prints("train.lr: 0.5");
     project.write("models/mlp.yaml", "ppgnn: 1\nabout: mine\nspaces: {reduced: {parms: {}}}\n");
     let wrong = project.run(&["check", "s.yaml"]).exit(3).says("missing `source`").says("a space has no `parms`");

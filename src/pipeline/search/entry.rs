@@ -1,10 +1,13 @@
 //! A search as written.
 
+use std::time::Duration;
+
 use super::super::reader::Reader;
 use super::super::source::Span;
 use super::super::space::Written;
 use super::super::yaml::{Key, Node};
-use crate::search::Sampler;
+use super::Choose;
+use crate::search::{Race, Sampler};
 
 /// More trials than this in one search are a mistake.
 const MOST_TRIALS: u64 = 100_000;
@@ -23,13 +26,29 @@ pub struct SearchEntry {
     pub(super) over: Option<Vec<Key>>,
     pub(super) from: Option<Key>,
     pub(super) tests_all: bool,
+    pub(super) choose: Choose,
+    pub(super) race: Option<(Span, Race)>,
+    pub(super) time: Option<Duration>,
 }
 
 impl Reader<'_> {
     /// Reads a search.
     pub(in super::super) fn search(&mut self, node: &Node) -> Option<SearchEntry> {
-        const FIELDS: [&str; 10] =
-            ["space", "params", "sampler", "trials", "round", "seed", "objective", "over", "from", "test"];
+        const FIELDS: [&str; 13] = [
+            "space",
+            "params",
+            "sampler",
+            "trials",
+            "round",
+            "seed",
+            "objective",
+            "over",
+            "from",
+            "test",
+            "choose",
+            "race",
+            "time",
+        ];
         self.only(node, &FIELDS, "a search");
         self.map(Some(node));
         let space = node.get("space").and_then(|name| self.text(name));
@@ -71,6 +90,17 @@ impl Reader<'_> {
                 false
             }
         };
+        let choose = match node.get("choose").map(|choose| (choose, choose.value())) {
+            None => Choose::Mean,
+            Some((_, value)) if value == "mean" => Choose::Mean,
+            Some((_, value)) if value == "per-split" => Choose::PerSplit,
+            Some((choose, _)) => {
+                self.expected(choose, "`mean` or `per-split`");
+                Choose::Mean
+            }
+        };
+        let race = node.get("race").and_then(|race| Some((race.span.clone(), self.race(race)?)));
+        let time = node.get("time").and_then(|time| self.time(time));
         let over = node.get("over").map(|over| self.texts(Some(over)));
         let from = node.get("from").and_then(|from| self.text(from));
         Some(SearchEntry {
@@ -85,7 +115,42 @@ impl Reader<'_> {
             over,
             from,
             tests_all,
+            choose,
+            race,
+            time,
         })
+    }
+
+    /// Reads when trials stop: `true` for the usual rule, or a mapping.
+    fn race(&mut self, node: &Node) -> Option<Race> {
+        match node.value().as_bool() {
+            Some(true) => return Some(Race::default()),
+            Some(false) => return None,
+            None => {}
+        }
+        self.only(node, &["after", "margin"], "a race");
+        self.map(Some(node));
+        let usual = Race::default();
+        let after = self.count(node, "after", usual.after)?;
+        let margin = match node.get("margin").map(|margin| (margin, margin.value().as_f64())) {
+            None => usual.margin,
+            Some((_, Some(margin))) if (0.0..=100.0).contains(&margin) => margin,
+            Some((margin, _)) => {
+                self.expected(margin, "a number of standard errors from 0 to 100");
+                return None;
+            }
+        };
+        Some(Race { after, margin })
+    }
+
+    /// Reads how long trials may take.
+    fn time(&mut self, node: &Node) -> Option<Duration> {
+        let text = node.value().as_str().map(str::to_owned);
+        let time = text.and_then(|text| humantime::parse_duration(&text).ok()).filter(|time| !time.is_zero());
+        if time.is_none() {
+            self.expected(node, "a time such as `30m` or `2h`");
+        }
+        time
     }
 
     fn count(&mut self, node: &Node, field: &str, usual: usize) -> Option<usize> {

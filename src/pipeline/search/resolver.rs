@@ -15,11 +15,17 @@ use super::super::settings::Lookup;
 use super::super::source::{Sources, Span};
 use super::super::space::{self, Written};
 use super::super::yaml::Key;
-use super::{Group, Search, SearchEntry, TRIAL_AXIS, node};
+use super::{Choose, Group, Search, SearchEntry, TRIAL_AXIS, node};
 use crate::search::{Domain, Sampler, Space};
 
 /// The parameter of a stage that makes metrics which says whether test nodes are scored.
 const UNTESTED: &str = "test";
+/// What a stage makes that a race cuts short.
+const SPLITS: &str = "splits";
+/// Its parameter that says how many.
+pub const SPLIT_COUNT: &str = "count";
+/// The parameter that says which random numbers are drawn, in every stage that draws some.
+const SEED: &str = "seed";
 
 /// Finds what is searched at every point.
 pub struct Resolver<'r> {
@@ -63,15 +69,59 @@ impl<'r> Resolver<'r> {
             group_at.insert(values, groups.len());
             groups.push(group);
         }
+        if entry.choose == Choose::PerSplit && groups.len() < sweep.points.len() {
+            let message = "`choose: per-split` needs a search of its own for every point";
+            return self.problems.refuse(&entry.span, message, Some("leave `over` out".into()));
+        }
+        if let Some((span, _)) = entry.race.as_ref().filter(|_| entry.choose == Choose::PerSplit) {
+            let message = "trials of a race lack splits, so none can be chosen for each of them";
+            return self.problems.refuse(span, message, Some("leave out `race` or `choose: per-split`".into()));
+        }
+        let raced = match &entry.race {
+            None => None,
+            Some((span, _)) => Some((self.splits_of(scored, span)?, span.clone())),
+        };
         let base = sweep.points.clone();
         sweep.axes.push(Axis { name: TRIAL_AXIS.into(), short: TRIAL_AXIS.into(), path: None, values: Vec::new() });
-        let SearchEntry { sampler, trials, round, seed, objective, tests_all, .. } = entry;
+        let SearchEntry { sampler, trials, round, seed, objective, tests_all, choose, time, .. } = entry;
+        let race = entry.race.map(|(_, race)| race);
+        let first = raced.as_ref().zip(race).map(|((stage, span), race)| Setting {
+            stage: self.stages[*stage].name.name.clone(),
+            param: SPLIT_COUNT.into(),
+            span: span.clone(),
+            value: node(&race.after.into(), span),
+        });
         let stage = self.stages[scored].name.name.clone();
         let (span, value) = (objective.span.clone(), node(&Value::Bool(false), &objective.span));
         let untested = (!tests_all).then(|| Setting { stage, param: UNTESTED.into(), span, value });
-        let search = Search { sampler, trials, round, seed, objective, scored, untested, groups, over, base, group_at };
+        let search = Search {
+            sampler,
+            trials,
+            round,
+            seed,
+            objective,
+            scored,
+            choose,
+            race,
+            raced,
+            time,
+            untested,
+            first,
+            groups,
+            over,
+            base,
+            group_at,
+        };
         search.unroll(sweep);
         Some(search)
+    }
+
+    /// The stage that makes the splits on which a stage scores.
+    fn splits_of(&mut self, scored: usize, span: &Span) -> Option<usize> {
+        let above = self.stages[scored].inputs.iter().flat_map(|(_, from)| from).copied();
+        let found = above.into_iter().find(|stage| self.stages[*stage].def.output.0 == SPLITS);
+        let message = "a race needs a stage that makes splits, as input of the one whose metrics decide";
+        found.or_else(|| self.problems.refuse(span, message, None))
     }
 
     /// The stage whose metrics decide.
@@ -118,7 +168,8 @@ impl<'r> Resolver<'r> {
         self.refuse_swept(&places, sweep)?;
         written.retain(|(key, _)| !is_set(key));
         for (key, _) in &written {
-            let stage = key.name.split('.').next().unwrap_or_default();
+            let (stage, param) = key.name.split_once('.').unwrap_or_default();
+            self.refuse_luck(key, stage, param);
             if !self.stages.iter().any(|used| used.name.name == stage) {
                 let help = nearest_help(stage, self.stages.iter().map(|used| used.name.name.as_str()));
                 self.problems.add(&key.span, format!("the pipeline has no stage `{stage}`"), Some(help));
@@ -132,6 +183,9 @@ impl<'r> Resolver<'r> {
             places,
             trials: Vec::new(),
             chosen: None,
+            of_splits: Vec::new(),
+            standing: Vec::new(),
+            out_of_time: false,
             failed: false,
             scores: Vec::new(),
             settings: Vec::new(),
@@ -139,6 +193,18 @@ impl<'r> Resolver<'r> {
         };
         group.largest = self.largest(&group);
         Some(group)
+    }
+
+    /// The best of several seeds is luck, and scores on other splits do not compare.
+    fn refuse_luck(&mut self, key: &Key, stage: &str, param: &str) {
+        let used = self.stages.iter().find(|used| used.name.name == stage);
+        let what = match used {
+            _ if param == SEED => "the best of several seeds is luck",
+            Some(used) if used.def.output.0 == SPLITS => "scores on other splits do not compare",
+            _ => return,
+        };
+        let message = format!("`{}` cannot be searched: {what}", key.name);
+        self.problems.add(&key.span, message, Some("sweep it, and average over it with `pool` of a table".into()));
     }
 
     /// A grid is tried as a whole or not at all.
