@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
-use ppgnn_stages::math::stats::{self, Divisor};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -13,6 +12,7 @@ use super::{exit, print, print_json, trials};
 use crate::pipeline::{plural, text_of};
 use crate::plan::{SearchState, TrialState};
 use crate::search::importance;
+use crate::study::{Spread, spread};
 
 /// Show what searches tried, or the settings that they chose
 ///
@@ -175,25 +175,6 @@ fn as_text(search: &SearchState) -> String {
 fn splits_of(search: &SearchState, trial: usize) -> String {
     let splits = search.of_splits.iter().enumerate().filter(|(_, chosen)| **chosen == trial);
     splits.map(|(split, _)| split.to_string()).collect::<Vec<_>>().join(",")
-}
-
-/// How far test scores of trials lie apart that validation nodes cannot tell from the best.
-fn spread(search: &SearchState) -> Option<Spread> {
-    let near = search.near_best();
-    let tests: Vec<f64> = near.iter().filter_map(|at| search.trials[*at].test).collect();
-    let mean = stats::mean(&tests).filter(|_| tests.len() == near.len() && tests.len() > 1)?;
-    let least = tests.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = tests.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Some(Spread { count: tests.len(), least, most, mean, deviation: stats::std(&tests, Divisor::Sample)? })
-}
-
-/// Test scores of several trials.
-struct Spread {
-    count: usize,
-    least: f64,
-    most: f64,
-    mean: f64,
-    deviation: f64,
 }
 
 fn spread_text(search: &SearchState) -> String {

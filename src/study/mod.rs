@@ -6,6 +6,7 @@
 //! computed here.
 
 mod outcomes;
+mod spread;
 
 use std::str::FromStr;
 
@@ -19,6 +20,7 @@ use crate::plan::{Plan, SearchState, TrialState, searched};
 use crate::search::{Ask, Race, Tried, expected, stopped, suggest};
 use crate::store::Store;
 use outcomes::{Outcome, Outcomes};
+pub use spread::{Spread, spread};
 
 /// Plans a pipeline with every trial whose settings are known. `plan` plans it with those that it has.
 ///
