@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ppgnn_stages::choose::Choose;
-use ppgnn_stages::contract::{Artifact, Stage};
+use ppgnn_stages::contract::Artifact;
 use ppgnn_stages::export::{Frame, Values};
 use ppgnn_stages::kinds::{Metrics, Part, SplitScores, Table, Trained};
 use serde_json::Value;
@@ -27,7 +26,7 @@ pub fn frame(stored: &Stored, id: NodeId, of_split: Option<usize>) -> Result<Fra
         let message = format!("`{}` has no split {split}; it has {rows}, counted from 0", node.name);
         return Err(Failure::usage(message, None));
     }
-    if let Some(runs) = of_splits(node) {
+    if let Some(runs) = node.of_splits() {
         let mut all = Frame::default();
         for (split, run) in runs.into_iter().enumerate().filter(|(split, _)| of_split.is_none_or(|one| one == *split)) {
             all.append(frame(stored, run, Some(split))?);
@@ -61,12 +60,6 @@ pub fn frame(stored: &Stored, id: NodeId, of_split: Option<usize>) -> Result<Fra
         frame.keep(&(0..rows).map(|split| split == only).collect::<Vec<_>>());
     }
     Ok(frame)
-}
-
-/// The run behind every split, where a search has chosen each apart.
-fn of_splits(node: &Node) -> Option<Vec<NodeId>> {
-    let take = node.params.all().get("take").filter(|_| node.stage.name == Choose::NAME)?.as_array()?;
-    take.iter().map(|run| Some(node.inputs.get(usize::try_from(run.as_u64()?).ok()?)?.node)).collect()
 }
 
 /// Every metric of every part, those that are reported first.

@@ -5,11 +5,19 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde_json::{Map, Value};
 
 use super::build::{Builder, NoNode, Planned};
-use super::graph::{Edge, NodeId, TrialNodes};
+use super::graph::{Edge, Node, NodeId, TrialNodes};
 use crate::pipeline::{At, Pipeline, SPLIT_COUNT, Search};
 
 /// The stage that takes the scores of every split from the trial that was chosen for it.
 const CHOICE_STAGE: &str = "choose";
+
+impl Node {
+    /// Returns the run behind every split, where a search has chosen each apart.
+    pub fn of_splits(&self) -> Option<Vec<NodeId>> {
+        let take = self.params.all().get("take").filter(|_| self.stage.name == CHOICE_STAGE)?.as_array()?;
+        take.iter().map(|run| Some(self.inputs.get(usize::try_from(run.as_u64()?).ok()?)?.node)).collect()
+    }
+}
 
 impl Builder<'_> {
     /// Checks the values that searches may try before any is tried: each alone, beside what the pipeline sets.
