@@ -338,6 +338,19 @@ fn targets_run_the_searches_that_they_need_and_nothing_is_searched_in_vain() {
 }
 
 #[test]
+fn a_stage_behind_what_decides_runs_the_search_that_it_needs() {
+    let again = "  evaluate: {inputs: {trained: train, nodes: featurize, splits: split}}\n  \
+                 again: {uses: evaluate, inputs: {trained: train, nodes: featurize, splits: split}}\n";
+    let base = BASE.replace("  evaluate: {inputs: {trained: train, nodes: featurize, splits: split}}\n", again);
+    let base = base.replace("tables: {t: {", "tables: {t: {from: evaluate, ");
+    let project = Project::new().file("s.yaml", &format!("{base}{SEARCH}  from: evaluate\n"));
+    project.run(&["run", "s.yaml", "again/b/MLP"]).exit(0).says("Search: 3 trials of 1 search");
+    let state = project.run(&["plan", "s.yaml", "--json"]).exit(0).json()["searches"].clone();
+    let ended: Vec<bool> = state.as_array().unwrap().iter().map(|search| search["ended"].as_bool().unwrap()).collect();
+    assert_eq!(ended, [false, false, true, false]);
+}
+
+#[test]
 fn eigenpairs_are_computed_once_for_all_that_a_search_may_ask_for() {
     let search = "search: {trials: 3, round: 1, params: {evd.k: [4, 6, 8], train.dropout: [0.0, 0.5]}}\n";
     let project = project(search);
