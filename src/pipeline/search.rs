@@ -194,16 +194,14 @@ impl Search {
     /// What a value of the axis of trials means.
     fn place(&self, value: usize) -> Option<Place> {
         let (trials, shared) = self.most();
-        let Some(mut at) = value.checked_sub(1) else { return Some(Place::Choice) };
-        let kinds: [(usize, fn(usize) -> Place); 4] =
-            [(trials, Place::Whole), (trials, Place::First), (shared, Place::Largest), (trials, Place::Best)];
-        for (count, place) in kinds {
-            match at.checked_sub(count) {
-                None => return Some(place(at)),
-                Some(rest) => at = rest,
-            }
+        let Some(at) = value.checked_sub(1) else { return Some(Place::Choice) };
+        match at {
+            _ if at < trials => Some(Place::Whole(at)),
+            _ if at < 2 * trials => Some(Place::First(at - trials)),
+            _ if at < 2 * trials + shared => Some(Place::Largest(at - 2 * trials)),
+            _ if at < 3 * trials + shared => Some(Place::Best(at - 2 * trials - shared)),
+            _ => None,
         }
-        None
     }
 
     /// The value of the axis of trials that means something.
