@@ -1,5 +1,7 @@
 //! Finds the nodes that the command line names.
 
+use std::collections::HashSet;
+
 use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::params::nearest_help;
 
@@ -64,22 +66,33 @@ pub fn asked(plan: &Plan, words: &[String]) -> Vec<NodeId> {
 /// Returns the nodes that match any of the words, in plan order.
 ///
 /// A word is a node's name (`train/cora/PP-GNN`), the start of one up to a slash (`train`, `train/cora`), a name with
-/// `*` instead of a part (`train/*/PP-GNN`), a table's name, or the first six or more digits of a key.
+/// `*` instead of a part (`train/*/PP-GNN`), a table's name, or the first six or more digits of a key. Where a node has the whole
+/// name, those that it is the start of are not meant: the trials among which a search has chosen it.
 pub fn find(plan: &Plan, words: &[String]) -> Result<Vec<NodeId>, Failure> {
     let mut found = vec![false; plan.nodes.len()];
     for word in words {
+        let (mut whole, mut longer) = (HashSet::new(), Vec::new());
         let mut any = false;
         for (id, node) in plan.iter() {
-            let mut names = std::iter::once(&node.name).chain(&node.aliases);
             let is_output = plan.outputs.iter().any(|o| o.node == id && o.name == *word);
-            if is_output || is_key(word, &node.key.to_string()) || names.any(|n| means(word, n)) {
-                found[id.0] = true;
+            if is_output || is_key(word, &node.key.to_string()) {
+                (found[id.0], any) = (true, true);
+            }
+            for name in std::iter::once(&node.name).chain(&node.aliases) {
+                let Some(start) = means(word, name) else { continue };
                 any = true;
+                if start.len() == name.point.len() {
+                    whole.insert((&name.stage, start));
+                    found[id.0] = true;
+                } else {
+                    longer.push((id, (&name.stage, start)));
+                }
             }
         }
         if !any {
             return Err(unknown(plan, word));
         }
+        longer.iter().filter(|(_, start)| !whole.contains(start)).for_each(|(id, _)| found[id.0] = true);
     }
     Ok(plan.iter().map(|(id, _)| id).filter(|id| found[id.0]).collect())
 }
@@ -100,15 +113,16 @@ fn is_key(word: &str, key: &str) -> bool {
     word.len() >= 6 && word.bytes().all(|b| b.is_ascii_hexdigit()) && key.starts_with(word)
 }
 
-/// Whether a word matches the leading parts of a name; `*` matches any part. A part may itself contain slashes.
-fn means(word: &str, name: &NodeName) -> bool {
+/// Returns the part of a point that a word names, if it matches the leading parts of a name; `*` matches any part. A part may itself
+/// contain slashes.
+fn means<'n>(word: &str, name: &'n NodeName) -> Option<&'n [String]> {
     let mut rest = word;
-    for part in name.parts() {
-        let Some(after) = rest.strip_prefix(part).or_else(|| rest.strip_prefix('*')) else { return false };
+    for (at, part) in name.parts().enumerate() {
+        let after = rest.strip_prefix(part).or_else(|| rest.strip_prefix('*'))?;
         match after.strip_prefix('/') {
-            None => return after.is_empty(),
+            None => return after.is_empty().then(|| &name.point[..at]),
             Some(next) => rest = next,
         }
     }
-    false
+    None
 }

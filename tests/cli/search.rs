@@ -375,6 +375,8 @@ fn search_show_and_best_say_what_was_tried_and_chosen() {
         "{csv}"
     );
     assert_eq!(csv.lines().count(), 25);
+    // The whole name of a node means what was chosen, not the trials whose names begin with it.
+    project.run(&["show", "s.yaml", "evaluate/a/MLP"]).exit(0).prints("evaluate/a/MLP");
     let best = project.run(&["search", "best", "s.yaml", "b/PP-GNN"]).exit(0).stdout;
     assert!(best.starts_with("# b/PP-GNN: trial ") && best.contains("\ntrain.lr: 0.0"), "{best}");
     project.run(&["search", "show", "s.yaml", "MPL"]).exit(2).says("there is no search `MPL`");
