@@ -15,9 +15,9 @@ use ppgnn_stages::contract::params::nearest_help;
 use ppgnn_stages::kinds::{ScoreDef, ValMetric};
 use ppgnn_stages::math::stats;
 
-use crate::pipeline::{Choose, Group, Pipeline, PipelineError, Problems, Standing};
+use crate::pipeline::{Choose, Group, Pipeline, PipelineError, Problems, Search, Standing};
 use crate::plan::{Plan, SearchState, TrialState, searched};
-use crate::search::{Ask, Race, Tried, expected, stopped, suggest};
+use crate::search::{Ask, Race, Settings, Tried, expected, stopped, suggest};
 use crate::store::Store;
 use outcomes::{Outcome, Outcomes};
 pub use spread::{Spread, spread};
@@ -108,43 +108,54 @@ fn next_round(pipeline: &mut Pipeline, outcomes: &[Vec<Outcomes>], worth: &dyn F
             search.groups[at].standing = standing;
             continue;
         }
-        let of_trial = |trial: usize| match group.standing[trial] {
-            Standing::Stopped => {
-                let best = best_whole(group, outcomes, worth).map(|best| outcomes[best].whole.worths(worth));
-                let own = outcomes[trial].first.worths(worth);
-                Some(best.and_then(|best| expected(&best, &own)).unwrap_or_else(|| mean_of(&own)))
-            }
-            _ => current(trial).mean().map(worth),
-        };
-        let scores: Vec<Option<f64>> = (0..outcomes.len()).map(of_trial).collect();
-        let tried = group.trials.iter().zip(&scores);
-        let tried: Vec<Tried> =
-            tried.map(|(settings, score)| Tried { settings: settings.clone(), score: *score }).collect();
-        let (first, sampler, seed) = (tried.len(), search.sampler, search.seed);
+        let scores = scores(group, outcomes, worth);
         let out_of_time = search.time.is_some_and(|time| {
             store.has_ended(&outcomes::digest(outcomes, time)) || outcomes::seconds(outcomes) >= time.as_secs_f64()
         });
-        let count = if out_of_time { 0 } else { search.round.min(search.trials.saturating_sub(first)) };
-        let next = match count {
-            0 => Vec::new(),
-            count => suggest(&Ask { space: &group.space, sampler, seed, first, count }, &tried),
-        };
+        let next = if out_of_time { Vec::new() } else { sampled(search, group, &scores) };
         let best = best_whole(group, outcomes, worth);
         let of_splits = match (search.choose, best) {
             (Choose::PerSplit, Some(best)) if next.is_empty() => best_of_splits(best, outcomes, worth),
             _ => Vec::new(),
         };
+        let most = search.trials;
         let group = &mut search.groups[at];
         group.scores = scores;
         if next.is_empty() {
             (group.chosen, group.of_splits, group.failed) = (best, of_splits, best.is_none());
-            group.out_of_time = out_of_time && first < search.trials;
+            group.out_of_time = out_of_time && group.trials.len() < most;
         } else {
             search.add(at, next);
         }
     }
     search.unroll(&mut pipeline.sweep);
     changed
+}
+
+/// What every trial counts for the sampler, larger is better; none if it failed. One that stopped in a race is as far behind the best as
+/// on the splits that it has.
+fn scores(group: &Group, outcomes: &[Outcomes], worth: &dyn Fn(f64) -> f64) -> Vec<Option<f64>> {
+    let best = best_whole(group, outcomes, worth).map(|best| outcomes[best].whole.worths(worth));
+    let of_trial = |(trial, standing): (&Outcomes, &Standing)| match standing {
+        Standing::Stopped => {
+            let own = trial.first.worths(worth);
+            Some(best.as_ref().and_then(|best| expected(best, &own)).unwrap_or_else(|| mean_of(&own)))
+        }
+        _ => trial.at(*standing).mean().map(worth),
+    };
+    outcomes.iter().zip(&group.standing).map(of_trial).collect()
+}
+
+/// The trials of the next round, by what those so far score; none when there are enough.
+fn sampled(search: &Search, group: &Group, scores: &[Option<f64>]) -> Vec<Settings> {
+    let tried = group.trials.iter().zip(scores);
+    let tried: Vec<Tried> =
+        tried.map(|(settings, score)| Tried { settings: settings.clone(), score: *score }).collect();
+    let (first, sampler, seed) = (tried.len(), search.sampler, search.seed);
+    match search.round.min(search.trials.saturating_sub(first)) {
+        0 => Vec::new(),
+        count => suggest(&Ask { space: &group.space, sampler, seed, first, count }, &tried),
+    }
 }
 
 /// Whether trials have raced the first splits, and it has to be said which go on.
