@@ -26,7 +26,7 @@ fn a_cell_that_is_too_far_away_is_listed_and_has_an_exit_code() {
     assert_eq!((far["outside"].as_array().unwrap().len(), &far["outside"][0]["row"]), (1, &"MLP".into()));
     let csv = project.run(&["table", "near.yaml", "--format", "csv"]).exit(0);
     csv.prints(",0,0.0001,false,outside,")
-        .prints(",0.5,0.5,true,within-one,*")
+        .prints(",0.5,0.5,true,within-one,")
         .prints(",0.01,,false,no-printed-spread,");
 }
 
