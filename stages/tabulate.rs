@@ -10,20 +10,28 @@
 //!
 //! `reference` is a CSV file of values published elsewhere, shown next to ours: `row`, `column` (labels of the table),
 //! `mean`, `std` (in the unit of the table: shares in percent) and `note` (a mark, or a word instead of a value). Lines
-//! that start with `#` are comments; rows that the table does not have are ignored.
+//! that start with `#` are comments; rows that the table does not have are ignored. A note with `*` marks a value that was taken
+//! there from another publication.
+//!
+//! Cells are marked by tests (`compare.rs`), never by the order of their means alone.
 
+mod compare;
 mod params;
 mod published;
+mod sample;
 
 use crate::contract::{Artifact, Estimate, Job, Known, Lost, Memory, Size, Slot, Stage, StageError, Term, Uses, Work};
 use crate::kinds::{
-    Absent, Candidate, Cell, LeftOut, Metric, Metrics, Picked, ScoreDef, SplitScores, Spread, Table, Undefined,
-    in_splits, suspicions,
+    Absent, Candidate, Cell, Interval, LeftOut, Metric, Metrics, Picked, ScoreDef, SplitScores, Spread, Table,
+    Undefined, in_splits, suspicions,
 };
+use crate::math::inference::mean_interval;
 use crate::math::stats::{self, Divisor};
+use compare::Samples;
 use params::reasons;
 pub use params::{AbsentSpec, CellSpec, MissingSpec, Params};
 use published::{Published, references};
+use sample::Sample;
 
 /// The stage.
 pub struct Tabulate;
@@ -31,7 +39,7 @@ pub struct Tabulate;
 impl Stage for Tabulate {
     const NAME: &'static str = "tabulate";
     const ABOUT: &'static str = "Makes a table of one metric from many runs";
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
     const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
     const PUBLISHES: &'static [&'static str] = &["table.md", "table.tex", "table.csv", "table.json"];
     const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(Metric::complete_schema_of));
@@ -76,10 +84,13 @@ struct Run<'j> {
 }
 
 fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -> Result<Table, StageError> {
-    let (mut cells, mut absent) = (Vec::new(), Vec::new());
+    let (mut cells, mut absent, mut samples) = (Vec::new(), Vec::new(), Samples::new());
     for spec in &params.cells {
         match cell(params, spec, runs, scores)? {
-            Ok(cell) => cells.push(cell),
+            Ok((cell, sample)) => {
+                samples.insert((cell.row, cell.column), sample);
+                cells.push(cell);
+            }
             Err(none) => absent.push(none),
         }
     }
@@ -91,9 +102,6 @@ fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -
     }));
     cells.sort_by_key(|c| (c.row, c.column));
     absent.sort_by_key(|a| (a.row, a.column));
-    let reference = |row, column| published.get(&(row, column)).cloned();
-    cells.iter_mut().for_each(|c| c.reference = reference(c.row, c.column));
-    absent.iter_mut().for_each(|a| a.reference = reference(a.row, a.column));
     let mut table = Table {
         title: params.title.clone(),
         metric: params.metric.clone(),
@@ -102,6 +110,7 @@ fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -
             .find(|row| row.variant.name == params.metric.score && row.variant.from.added().is_some())
             .map(|row| row.scale),
         std: params.std,
+        interval: params.interval,
         digits: params.digits,
         row_title: params.row_title.clone(),
         column_title: params.column_title.clone(),
@@ -112,13 +121,22 @@ fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -
         picked_from: params.picked_from.clone(),
         absent,
         cells,
+        comparisons: Vec::new(),
+        ranking: None,
     };
-    table.rank();
+    table.set_references(|row, column| published.get(&(row, column)).cloned());
+    compare::compare(&mut table, &samples);
+    table.ranking = params.ranks.then(|| compare::ranking(&table));
     Ok(table)
 }
 
-/// Makes a cell, or says why there is none.
-fn cell(params: &Params, spec: &CellSpec, runs: &[Run], scores: Scores) -> Result<Result<Cell, Absent>, StageError> {
+/// Makes a cell and what of it is compared with others, or says why there is none.
+fn cell(
+    params: &Params,
+    spec: &CellSpec,
+    runs: &[Run],
+    scores: Scores,
+) -> Result<Result<(Cell, Sample), Absent>, StageError> {
     let (row, column) = (spec.row, spec.column);
     let absent = |why: String| Ok(Err(Absent { row, column, why, reference: None }));
     let mut notes = Vec::new();
@@ -149,7 +167,14 @@ fn cell(params: &Params, spec: &CellSpec, runs: &[Run], scores: Scores) -> Resul
         let of = missing.len() + candidate.len();
         notes.push(format!("{} of {of} runs missing: {}", missing.len(), reasons(missing.iter().map(String::as_str))));
     }
-    Ok(Ok(Cell {
+    let sample = pool.sample(&params.metric);
+    let interval = match params.interval {
+        Interval::None => None,
+        // Where the metric is undefined in some splits, those that are left.
+        Interval::Bootstrap if sample.values().is_empty() => mean_interval(&pool.values),
+        Interval::Bootstrap => mean_interval(sample.values()),
+    };
+    let cell = Cell {
         row,
         column,
         mean,
@@ -157,12 +182,13 @@ fn cell(params: &Params, spec: &CellSpec, runs: &[Run], scores: Scores) -> Resul
         n: pool.values.len(),
         values: pool.values,
         runs: pool.keys,
-        rank: None,
+        interval,
         picked,
-        reference: None,
         notes: [&spec.notes[..], &notes].concat(),
         missing,
-    }))
+        ..Cell::default()
+    };
+    Ok(Ok((cell, sample)))
 }
 
 /// Picks one of the candidates and returns its place, or none if the metric is undefined for all. Notes say which
@@ -215,6 +241,8 @@ struct Pool<'r> {
     /// Keys of the runs.
     keys: Vec<String>,
     splits: Vec<&'r SplitScores>,
+    /// The same, run by run.
+    runs: Vec<&'r [SplitScores]>,
     /// What was remarked on the runs, each once.
     remarks: Vec<&'r String>,
     /// The metric, where it is defined.
@@ -232,6 +260,7 @@ impl<'r> Pool<'r> {
                 StageError::unusable(what, format!("`metrics` has {} runs, counted from 0", runs.len()))
             })?;
             pool.keys.push(run.key.to_owned());
+            pool.runs.push(&run.metrics.splits);
             for remark in run.remarks {
                 if !pool.remarks.contains(&remark) {
                     pool.remarks.push(remark);
@@ -250,6 +279,11 @@ impl<'r> Pool<'r> {
             }
         }
         Ok(pool)
+    }
+
+    /// What of it is compared with other cells.
+    fn sample(&self, metric: &Metric) -> Sample {
+        Sample::new(metric, &self.runs)
     }
 
     /// What a reader of the number must know.

@@ -12,6 +12,8 @@ pub const INVALID: u8 = 3;
 pub const DATA: u8 = 4;
 /// A stage failed.
 pub const FAILED: u8 = 5;
+/// Results are outside of the tolerance that was asked for.
+pub const OUTSIDE: u8 = 6;
 /// The artifact store cannot be used: read-only, full, or of a newer format.
 pub const STORE: u8 = 7;
 /// Interrupted by Ctrl-C or a termination signal.

@@ -30,6 +30,7 @@ mod so_far;
 mod stored;
 mod table;
 mod targets;
+mod tolerance;
 mod trials;
 mod why;
 
@@ -49,7 +50,7 @@ use failure::Failure;
 /// else to stderr.
 ///
 /// Exit codes: 0 done; 1 unexpected; 2 wrong usage; 3 pipeline invalid; 4 data or result missing or changed; 5 a stage
-/// failed; 7 the artifact store cannot be used; 130 interrupted.
+/// failed; 6 results outside of --fail-outside; 7 the artifact store cannot be used; 130 interrupted.
 #[derive(Parser)]
 #[command(name = "ppgnn", version = device::VERSION, max_term_width = 110)]
 pub struct Cli {

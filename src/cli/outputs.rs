@@ -56,13 +56,16 @@ pub fn for_people(
     page: Option<Page>,
 ) -> Result<Option<String>, Failure> {
     let Some(markdown) = files.iter().find(|file| file.ending == "md") else { return Ok(None) };
-    match (page, markdown.path.parent()) {
-        (Some(page), Some(dir)) if is_table(plan, output) => {
-            let table = Table::load(dir).map_err(|e| Failure::unexpected(e.to_string()))?;
-            Ok(Some(drawn(&table, page)))
-        }
+    match (page, page.map(|_| table(plan, output, files)).transpose()?.flatten()) {
+        (Some(page), Some(table)) => Ok(Some(drawn(&table, page))),
         _ => markdown.text().map(Some),
     }
+}
+
+/// Returns the table that the files of an output are of, if it is one.
+pub fn table(plan: &Plan, output: &Output, files: &[OutputFile]) -> Result<Option<Table>, Failure> {
+    let dir = files.first().and_then(|file| file.path.parent()).filter(|_| is_table(plan, output));
+    dir.map(|dir| Table::load(dir).map_err(|e| Failure::unexpected(e.to_string()))).transpose()
 }
 
 /// Returns whether an output is a table.

@@ -16,6 +16,7 @@ use super::project::every_node;
 use super::publishing::{self, Place};
 use super::stored::Stored;
 use super::targets::{self, TargetArgs};
+use super::tolerance::ToleranceArgs;
 use super::{device, exit, note, overview, print, print_json, readiness, so_far};
 use crate::catalogue::Catalogue;
 use crate::pipeline::plural;
@@ -35,7 +36,7 @@ pub struct Args {
     #[command(flatten)]
     of: TargetArgs,
     /// Show what would run, and run nothing
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, conflicts_with = "fail_outside")]
     dry_run: bool,
     #[command(flatten)]
     machine: MachineArgs,
@@ -48,6 +49,8 @@ pub struct Args {
     /// Overwrite results that another file has published under the same name
     #[arg(long)]
     replace: bool,
+    #[command(flatten)]
+    tolerance: ToleranceArgs,
     /// Continue with everything that does not depend on a failed node (the default)
     #[arg(short = 'k', long)]
     keep_going: bool,
@@ -134,9 +137,13 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if code == exit::DONE && store.is_writable() {
         store.end_run(&begun)?;
     }
+    let outside = args.tolerance.outside_of((&plan, &store), &wanted)?;
+    // What failed says more than what is far away.
+    let far = args.tolerance.failure(&outside).map_or(exit::DONE, |failure| failure.show());
+    let code = if code == exit::DONE { far } else { code };
     if args.json {
         let more = json!({
-            "tables": published, "partial-tables": partial,
+            "tables": published, "partial-tables": partial, "outside": ToleranceArgs::json(&outside),
             "log": log_path.as_ref().map(|path| path.display().to_string()),
         });
         print_report(&plan, &report, more, code)?;

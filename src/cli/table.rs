@@ -8,6 +8,7 @@ use super::artifacts::Artifacts;
 use super::failure::Failure;
 use super::outputs::{self, OutputFile};
 use super::project::{PipelineArgs, every_node};
+use super::tolerance::ToleranceArgs;
 use super::{exit, note, print, targets};
 use crate::plan::{NodeId, Output, Plan};
 use crate::report::Page;
@@ -26,6 +27,8 @@ pub struct Args {
     /// Format to print (default: aligned columns on a terminal, Markdown elsewhere)
     #[arg(long, value_enum)]
     format: Option<Format>,
+    #[command(flatten)]
+    tolerance: ToleranceArgs,
 }
 
 /// A format that tables are printed in.
@@ -69,7 +72,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let rest = plan.without(registry, &outputs::not_there(&plan, &store));
     let partial: Vec<NodeId> = outputs::partial(&plan, &rest).collect();
     let made = Artifacts::new(&rest, args.pipeline.store.look()?)?;
-    let mut parts = Vec::new();
+    let (mut parts, mut tables) = (Vec::new(), Vec::new());
     for output in wanted {
         let files = match outputs::files(&plan, output, &store)? {
             None if partial.contains(&output.node) => {
@@ -92,9 +95,15 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             None => files.iter().find(|f| f.ending == format.ending()).map(OutputFile::text).transpose()?,
         };
         parts.extend(text.map(|text| (output.name.as_str(), text)));
+        if args.tolerance.is_given() {
+            tables.extend(outputs::table(&plan, output, &files)?.map(|table| (output.name.clone(), table)));
+        }
     }
     print(&together(&parts, format)?)?;
-    Ok(exit::DONE)
+    match args.tolerance.failure(&args.tolerance.outside(&tables)) {
+        Some(failure) => Err(failure),
+        None => Ok(exit::DONE),
+    }
 }
 
 /// Several tables as one document: a JSON object by name, CSV with a column for the name; text for people one after the other.

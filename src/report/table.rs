@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use ppgnn_stages::kinds::{PlainCell, PlainTable, Rank, Table};
+use ppgnn_stages::kinds::{Mark, PlainCell, PlainTable, Table};
 
 use super::page::{Page, padded, width_of};
 
@@ -17,8 +17,8 @@ const MARKS: [&str; 2] = ["▲", "△"];
 
 /// Draws a finished table, with its caption and notes.
 pub fn drawn(table: &Table, page: Page) -> String {
-    let [best, second] = if page.colour { ["bold", "underlined"] } else { MARKS };
-    let plain = table.plain(best, second);
+    let [best, not_worse] = if page.colour { ["bold", "underlined"] } else { MARKS };
+    let plain = table.plain(best, not_worse);
     let mut lines = Vec::new();
     if !plain.title.is_empty() {
         lines.extend(page.wrapped(&plain.title, 0).iter().map(|line| page.styled("1", line)));
@@ -164,13 +164,13 @@ impl<'t> Grid<'t> {
 
 /// A value as it looks: bold, underlined, or with a mark.
 fn marked(cell: &PlainCell, page: Page) -> String {
-    match (cell.rank, page.colour) {
+    match (cell.mark, page.colour) {
         (None, true) => cell.value.clone(),
         (None, false) => cell.value.clone() + " ",
-        (Some(Rank::Best), true) => page.styled("1", &cell.value),
-        (Some(Rank::Second), true) => page.styled("4", &cell.value),
-        (Some(Rank::Best), false) => cell.value.clone() + MARKS[0],
-        (Some(Rank::Second), false) => cell.value.clone() + MARKS[1],
+        (Some(Mark::Best), true) => page.styled("1", &cell.value),
+        (Some(Mark::NotWorse), true) => page.styled("4", &cell.value),
+        (Some(Mark::Best), false) => cell.value.clone() + MARKS[0],
+        (Some(Mark::NotWorse), false) => cell.value.clone() + MARKS[1],
     }
 }
 

@@ -358,6 +358,7 @@ pub static CONTENTS: &[FileDoc] = &[
             entry("metric", "text", "what the cells show"),
             entry("scale", "object", "how an added metric is shown and compared"),
             entry("std", "text", "which standard deviation it shows"),
+            entry("interval", "text", "whether it shows intervals instead"),
             entry("digits", "number", "digits after the point"),
             entry("row-title", "text", "what the rows are"),
             entry("column-title", "text", "what the columns are"),
@@ -369,9 +370,15 @@ pub static CONTENTS: &[FileDoc] = &[
             entry(
                 "cells",
                 "list",
-                "every cell: place, mean, std, n, values, keys of the runs, mark, choice, published value, notes, missing runs",
+                "every cell: place, mean, std, n, values, keys of the runs, interval, mark, test against the best of its column, choice, published value, verdict, notes, missing runs",
             ),
             entry("absent", "list", "cells that could not be computed, and why"),
+            entry(
+                "comparisons",
+                "list",
+                "for every column its best, the splits that tests pair, and what was not tested",
+            ),
+            entry("ranking", "object", "average ranks of the rows, with the tests of Friedman and of Nemenyi"),
         ],
     ),
     file("table", "table.md", "the table in Markdown", &[]),
@@ -379,7 +386,7 @@ pub static CONTENTS: &[FileDoc] = &[
     file(
         "table",
         "table.csv",
-        "the table, a line per cell, with plain numbers; `note` has ours and the published one",
+        "the table, a line per cell, with plain numbers; `p-value` is against the best of the column, corrected; `note` has ours and the published one",
         &[],
     ),
 ];

@@ -2,6 +2,7 @@
 //!
 //! Tensors are stored as safetensors, frames as Parquet, facts for people as JSON; [`files`] does all three.
 
+mod comparison;
 mod contents;
 mod features;
 pub mod files;
@@ -12,6 +13,7 @@ mod metrics;
 mod nodes;
 mod operator;
 mod projection;
+mod reference;
 mod relations;
 mod score;
 mod separated;
@@ -22,6 +24,7 @@ mod table;
 mod table_text;
 mod trained;
 
+pub use comparison::{ALPHA, Comparison, Mark, RankTests, Ranking, Test, Untested};
 pub use contents::{CONTENTS, EntryDoc, FileDoc, contents_markdown, files_of};
 pub use features::{Features, Matrix};
 pub use graph::{Counts, Graph, Names};
@@ -31,11 +34,12 @@ pub use metrics::{Metrics, PartScore, SplitScores, in_splits, suspicions};
 pub use nodes::Nodes;
 pub use operator::Operator;
 pub use projection::Projection;
+pub use reference::{Reference, Verdict};
 pub use relations::Relations;
 pub use score::{Predicted, SCORES, Scale, Score, ScoreDef, Undefined};
 pub use separated::SeparatedHops;
 pub use spectrum::{Side, Spectrum};
 pub use splits::{Part, Splits};
-pub use table::{Absent, Candidate, Cell, LeftOut, Picked, Rank, Reference, Spread, Table};
+pub use table::{Absent, Candidate, Cell, Interval, LeftOut, Picked, Spread, Table};
 pub use table_text::plain::{PlainCell, PlainRow, PlainTable};
 pub use trained::{Epoch, Trained, TrainedSplit, Weight};

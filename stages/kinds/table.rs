@@ -1,9 +1,8 @@
 //! A finished table: every cell with its values and the keys of the runs behind it.
 //!
 //! `table.json` is the table; `table.md`, `table.tex` and `table.csv` are made from it. Markdown and LaTeX show shares in
-//! percent, `mean ± std`; JSON and CSV hold the plain numbers. In every column with at least two cells the best and the
-//! second best are marked. Marks compare the means as they are shown: cells that look equal share a mark, and where two are
-//! the best, the next is the third and has none.
+//! percent, `mean ± std` or `mean [interval]`; JSON and CSV hold the plain numbers. How cells were compared and marked is said by
+//! whoever makes the table.
 
 use std::path::Path;
 
@@ -11,8 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Artifact, ArtifactError, Kind};
+use crate::kinds::comparison::{Comparison, Mark, Ranking, Test};
 use crate::kinds::files::{read_json, write_json, write_text};
 use crate::kinds::metric::Metric;
+use crate::kinds::reference::{Reference, Verdict};
 use crate::kinds::score::Scale;
 
 /// Which standard deviation a table shows.
@@ -26,14 +27,15 @@ pub enum Spread {
     Sample,
 }
 
-/// The mark of a cell in its column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Whether a table shows an interval of every mean instead of its standard deviation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rank {
-    /// No other cell is better.
-    Best,
-    /// One cell is better.
-    Second,
+pub enum Interval {
+    /// No.
+    #[default]
+    None,
+    /// The middle 95 % of the means of samples that are drawn from the splits, with replacement.
+    Bootstrap,
 }
 
 /// One configuration that a cell could have shown.
@@ -74,7 +76,7 @@ pub struct LeftOut {
 }
 
 /// One cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Cell {
     /// Place of its label in the rows.
@@ -91,38 +93,27 @@ pub struct Cell {
     pub values: Vec<f64>,
     /// Keys of the runs.
     pub runs: Vec<String>,
+    /// The interval of the mean, if the table shows intervals and there is more than one split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// Its mark.
-    pub rank: Option<Rank>,
+    pub mark: Option<Mark>,
+    /// Its test against the best of its column, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<Test>,
     /// How it was chosen, if there was a choice.
     pub picked: Option<Picked>,
     /// The value published elsewhere, if there is one.
     pub reference: Option<Reference>,
+    /// How near it comes to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// What a reader of the number must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// For every run that it lacks, why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-}
-
-impl Cell {
-    /// Returns whether the value is further than two published standard deviations from the published one.
-    pub fn is_far(&self) -> bool {
-        let Some(Reference { mean: Some(mean), std: Some(std), .. }) = &self.reference else { return false };
-        (self.mean - mean).abs() > 2.0 * std
-    }
-}
-
-/// A value published elsewhere, shown next to ours.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Reference {
-    /// The mean, in the unit of [`Cell::mean`]; none if the source gives a word instead.
-    pub mean: Option<f64>,
-    /// The standard deviation, if it is given.
-    pub std: Option<f64>,
-    /// A mark or a word of the source, such as `*` or `OOM`.
-    pub note: String,
 }
 
 /// A cell that could not be computed.
@@ -152,6 +143,9 @@ pub struct Table {
     pub scale: Option<Scale>,
     /// Which standard deviation it shows.
     pub std: Spread,
+    /// Whether it shows intervals instead.
+    #[serde(default)]
+    pub interval: Interval,
     /// Digits after the point.
     pub digits: usize,
     /// What the rows are.
@@ -174,34 +168,22 @@ pub struct Table {
     pub cells: Vec<Cell>,
     /// The cells that could not be computed, by row and column.
     pub absent: Vec<Absent>,
+    /// How the cells of every column with several were compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
+    /// Average ranks of the rows, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<Ranking>,
 }
 
 impl Table {
-    /// Sets every cell's mark.
-    pub fn rank(&mut self) {
-        for column in 0..self.columns.len() {
-            let (scale, digits) = (self.scale(), self.digits);
-            let in_column = || self.cells.iter().filter(move |c| c.column == column);
-            // As shown, and better when larger.
-            let worth = |c: &Cell| {
-                let shown: f64 = Self::number(scale, digits, c.mean).parse().unwrap_or(f64::NAN);
-                scale.worth(shown)
-            };
-            let best = in_column().map(worth).fold(f64::NEG_INFINITY, f64::max);
-            let second = in_column().map(worth).filter(|w| *w < best).fold(f64::NEG_INFINITY, f64::max);
-            let marked = in_column().count() > 1;
-            // Two that are equally good are both the best, and what follows is the third.
-            let alone = in_column().filter(|c| worth(c) >= best).count() == 1;
-            for cell in self.cells.iter_mut().filter(|c| c.column == column) {
-                let worth = worth(cell);
-                cell.rank = match () {
-                    () if !marked => None,
-                    () if worth >= best => Some(Rank::Best),
-                    () if alone && worth >= second => Some(Rank::Second),
-                    () => None,
-                };
-            }
+    /// Sets the published value of every cell, and judges ours by it.
+    pub fn set_references(&mut self, of: impl Fn(usize, usize) -> Option<Reference>) {
+        for cell in &mut self.cells {
+            cell.reference = of(cell.row, cell.column);
+            cell.verdict = cell.reference.as_ref().map(|reference| reference.verdict(cell.mean));
         }
+        self.absent.iter_mut().for_each(|absent| absent.reference = of(absent.row, absent.column));
     }
 
     /// Returns how its numbers are shown and compared.
@@ -241,22 +223,10 @@ pub(super) mod tests {
 
     fn cell(row: usize, column: usize, mean: f64) -> Cell {
         let (values, runs) = (vec![mean; 2], vec![format!("key-{row}-{column}")]);
-        Cell {
-            row,
-            column,
-            mean,
-            std: Some(0.0125),
-            n: 2,
-            values,
-            runs,
-            rank: None,
-            picked: None,
-            reference: None,
-            notes: vec![],
-            missing: vec![],
-        }
+        Cell { row, column, mean, std: Some(0.0125), n: 2, values, runs, ..Cell::default() }
     }
 
+    /// A table with these means. In every column with several, the largest is the best and the second not worse.
     pub(in crate::kinds) fn table(means: &[(usize, usize, f64)]) -> Table {
         let mut table = Table {
             title: "Main | results".into(),
@@ -268,32 +238,25 @@ pub(super) mod tests {
             cells: means.iter().map(|&(r, c, m)| cell(r, c, m)).collect(),
             ..Table::default()
         };
-        table.rank();
+        for column in 0..2 {
+            let mut cells: Vec<&mut Cell> = table.cells.iter_mut().filter(|c| c.column == column).collect();
+            cells.sort_by(|a, b| b.mean.total_cmp(&a.mean));
+            if cells.len() < 2 {
+                continue;
+            }
+            let tested = cells.len() - 1;
+            table.comparisons.push(Comparison {
+                column,
+                best: cells[0].row,
+                splits: 2,
+                tested,
+                ..Comparison::default()
+            });
+            for (cell, mark) in cells.into_iter().zip([Mark::Best, Mark::NotWorse]) {
+                cell.mark = Some(mark);
+            }
+        }
         table
-    }
-
-    fn ranks(table: &Table, column: usize) -> Vec<Option<Rank>> {
-        table.cells.iter().filter(|c| c.column == column).map(|c| c.rank).collect()
-    }
-
-    #[test]
-    fn cells_that_look_equal_share_a_mark_and_take_two_places() {
-        let best = table(&[(0, 0, 0.75001), (1, 0, 0.75), (2, 0, 0.5)]);
-        assert_eq!(ranks(&best, 0), [Some(Rank::Best), Some(Rank::Best), None]);
-        let second = table(&[(0, 0, 0.75001), (1, 0, 0.8), (2, 0, 0.75)]);
-        assert_eq!(ranks(&second, 0), [Some(Rank::Second), Some(Rank::Best), Some(Rank::Second)]);
-        let all = table(&[(0, 0, 0.75), (1, 0, 0.75), (2, 0, 0.75)]);
-        assert_eq!(ranks(&all, 0), [Some(Rank::Best); 3]);
-    }
-
-    #[test]
-    fn a_smaller_loss_is_better_and_a_single_cell_is_not_marked() {
-        let mut table = table(&[(0, 0, 0.7), (1, 0, 0.2), (2, 0, 0.9), (1, 1, 0.1)]);
-        table.metric = "test-loss".parse().unwrap();
-        table.rank();
-        assert_eq!(ranks(&table, 0), [Some(Rank::Second), Some(Rank::Best), None]);
-        assert_eq!(ranks(&table, 1), [None]);
-        assert!(table.markdown().contains("| <ins>0.7 ± 0.0</ins> |"));
     }
 
     #[test]
@@ -302,6 +265,11 @@ pub(super) mod tests {
         let candidates = vec![Candidate { label: "lr=0.1".into(), runs: vec!["k".into()], pick: 0.5 }];
         table.cells[0].picked =
             Some(Picked { metric: "val-loss".parse().unwrap(), chosen: 0, candidates, left_out: vec![] });
+        table.cells[0].test = Some(Test { difference: 0.1, t: None, p: 0.25, corrected: 0.5 });
+        table.cells[1].interval = Some([0.1, 0.2]);
+        table.set_references(|row, _| (row == 1).then(|| Reference { mean: Some(0.3), ..Reference::default() }));
+        assert_eq!(table.cells[1].verdict, Some(Verdict::NoPrintedSpread));
+        table.ranking = Some(Ranking { columns: vec![0], averages: vec![None, Some(1.5), None], tests: None });
         let folder = tempfile::tempdir().unwrap();
         table.save(folder.path()).unwrap();
         assert_eq!(Table::load(folder.path()).unwrap(), table);

@@ -1,18 +1,24 @@
 //! Tables as text: GitHub Markdown, LaTeX, CSV and JSON; [`plain`] has pieces to lay out on a terminal.
 //!
-//! Markdown and LaTeX show shares in percent, `mean ± std`, and `–` where there is no cell; CSV and JSON hold the plain
+//! Markdown and LaTeX show shares in percent, `mean ± std` or `mean [interval]`, and `–` where there is no cell; CSV and JSON hold the plain
 //! numbers. Labels are escaped for each format, so no label can become markup.
 
+mod caption;
 pub(super) mod plain;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use crate::kinds::comparison::Mark;
+use crate::kinds::reference::{Reference, Verdict};
 use crate::kinds::score::Scale;
-use crate::kinds::table::{Cell, Rank, Reference, Spread, Table};
+use crate::kinds::table::{Cell, Interval, Table};
+use caption::{Signs, Words};
 
 /// Footnotes of a table for people: what has more reasons than this is no table to read.
 const MOST_NOTES: usize = 20;
+/// What the column of average ranks is called.
+const RANKS_TITLE: &str = "average rank";
 
 impl Table {
     /// Returns the table as GitHub Markdown: title, table, caption.
@@ -24,9 +30,10 @@ impl Table {
         }
         let titles = [&self.row_title, &self.column_title];
         let corner: Vec<_> = titles.iter().filter(|t| !t.is_empty()).map(|t| markdown_text(t)).collect();
-        let labels = self.columns.iter().map(|c| markdown_text(c));
-        out += &line([corner.join(" / ")].into_iter().chain(labels).collect());
-        out += &line([":---".to_owned()].into_iter().chain(self.columns.iter().map(|_| "---:".to_owned())).collect());
+        let labels = self.columns.iter().map(|c| markdown_text(c)).chain(self.ranks_title());
+        let header: Vec<String> = [corner.join(" / ")].into_iter().chain(labels).collect();
+        out += &line(header.clone());
+        out += &line([":---".to_owned()].into_iter().chain(header.iter().skip(1).map(|_| "---:".to_owned())).collect());
         for (row, label) in self.rows.iter().enumerate() {
             let cells = (0..self.columns.len()).map(|column| match self.cell(row, column) {
                 None => {
@@ -35,25 +42,26 @@ impl Table {
                 }
                 Some(cell) => {
                     let shown = self.shown(cell, " ± ");
-                    let marked = match cell.rank {
-                        Some(Rank::Best) => format!("**{shown}**"),
+                    let marked = match cell.mark {
+                        Some(Mark::Best) => format!("**{shown}**"),
                         // GitHub keeps `ins`, and strips `u`.
-                        Some(Rank::Second) => format!("<ins>{shown}</ins>"),
+                        Some(Mark::NotWorse) => format!("<ins>{shown}</ins>"),
                         None => shown,
                     };
                     let notes = self.marks(&cell.notes).map_or(String::new(), |marks| format!("<sup>{marks}</sup>"));
-                    marked + &self.beside(cell, " ± ", "−", "†", markdown_text) + &notes
+                    marked + &self.beside(cell, " ± ", "−", Signs::PLAIN, markdown_text) + &notes
                 }
             });
-            out += &line([markdown_text(label)].into_iter().chain(cells).collect());
+            out += &line([markdown_text(label)].into_iter().chain(cells).chain(self.average_rank(row, "–")).collect());
         }
         let caption = self.caption(&Words {
             percent: "%",
             plus_minus: "±",
             times: "×",
+            less: "&lt;",
             best: "**bold**",
-            second: "<ins>underlined</ins>",
-            far: "†",
+            not_worse: "<ins>underlined</ins>",
+            signs: Signs::PLAIN,
             escape: markdown_text,
         });
         let notes = self.footnotes(|mark, note| format!(" <sup>{mark}</sup> {}.", markdown_text(note)));
@@ -69,21 +77,24 @@ impl Table {
             percent: "\\%",
             plus_minus: "$\\pm$",
             times: "$\\times$",
+            less: "$<$",
             best: "\\textbf{bold}",
-            second: "\\underline{underlined}",
-            far: "$\\dagger$",
+            not_worse: "\\underline{underlined}",
+            signs: Signs::LATEX,
             escape: latex_text,
         };
         let notes = self.footnotes(|mark, note| format!(" $^{{{mark}}}$ {}.", latex_text(note)));
         let caption = self.caption(&words) + &notes;
         let title = if self.title.is_empty() { String::new() } else { format!("{}. ", latex_text(&self.title)) };
         let _ = writeln!(out, "  \\caption{{{title}{caption}}}");
-        let _ = write!(out, "  \\begin{{tabular}}{{l{}}}\n    \\toprule\n", "r".repeat(self.columns.len()));
+        let of_ranks = usize::from(self.ranks_title().is_some());
+        let _ = write!(out, "  \\begin{{tabular}}{{l{}}}\n    \\toprule\n", "r".repeat(self.columns.len() + of_ranks));
         if !self.column_title.is_empty() && !self.columns.is_empty() {
             let title = latex_text(&self.column_title);
-            out += &line(vec![String::new(), format!("\\multicolumn{{{}}}{{c}}{{{title}}}", self.columns.len())]);
+            let over = format!("\\multicolumn{{{}}}{{c}}{{{title}}}", self.columns.len());
+            out += &line([String::new(), over].into_iter().chain(self.ranks_title().map(|_| String::new())).collect());
         }
-        let labels = self.columns.iter().map(|c| latex_text(c));
+        let labels = self.columns.iter().map(|c| latex_text(c)).chain(self.ranks_title());
         out += &line([latex_text(&self.row_title)].into_iter().chain(labels).collect());
         out += "    \\midrule\n";
         for (row, label) in self.rows.iter().enumerate() {
@@ -94,48 +105,77 @@ impl Table {
                 }
                 Some(cell) => {
                     let shown = self.shown(cell, " $\\pm$ ");
-                    let marked = match cell.rank {
-                        Some(Rank::Best) => format!("\\textbf{{{shown}}}"),
-                        Some(Rank::Second) => format!("\\underline{{{shown}}}"),
+                    let marked = match cell.mark {
+                        Some(Mark::Best) => format!("\\textbf{{{shown}}}"),
+                        Some(Mark::NotWorse) => format!("\\underline{{{shown}}}"),
                         None => shown,
                     };
                     let notes = self.marks(&cell.notes).map_or(String::new(), |marks| format!("$^{{{marks}}}$"));
-                    marked + &self.beside(cell, " $\\pm$ ", "$-$", "$^\\dagger$", latex_text) + &notes
+                    marked + &self.beside(cell, " $\\pm$ ", "$-$", Signs::LATEX, latex_text) + &notes
                 }
             });
-            out += &line([latex_text(label)].into_iter().chain(cells).collect());
+            out += &line([latex_text(label)].into_iter().chain(cells).chain(self.average_rank(row, "--")).collect());
         }
         out + "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     }
 
-    /// Returns one line per cell, with plain numbers (shares are not in percent); rank is 1, 2 or empty. A cell that could
-    /// not be computed has no mean, and says why in `note`.
+    /// Returns one line per cell, with plain numbers (shares are not in percent). `low` and `high` are the interval of a table that
+    /// shows intervals, `p-value` is that of the test against the best of the column, corrected. A cell that could not be computed
+    /// has no mean, and says why in `note`. Average ranks are lines of their own, with `n` columns behind each.
     pub fn csv(&self) -> String {
         let label = |labels: &[String], at: usize| labels.get(at).cloned().unwrap_or_default();
         let plain = |number: Option<f64>| number.map_or(String::new(), |x| x.to_string());
-        let line = |(row, column): (usize, usize), own: [String; 4], reference: Option<&Reference>, why: &str| {
+        let line = |(row, column): (usize, usize),
+                    own: [String; 7],
+                    reference: Option<&Reference>,
+                    judged: &str,
+                    why: &str| {
+            let borrowed = reference.map_or("", |reference| if reference.is_borrowed() { "true" } else { "false" });
             let reference = reference.cloned().unwrap_or_default();
             let notes: Vec<&str> = [why, &reference.note].into_iter().filter(|n| !n.is_empty()).collect();
             let place = [label(&self.rows, row), label(&self.columns, column), self.metric.to_string()];
-            let published = [plain(reference.mean), plain(reference.std), notes.join("; ")];
-            place.into_iter().chain(own).chain(published).collect::<Vec<_>>()
+            let published = [plain(reference.mean), plain(reference.std), borrowed.to_owned(), judged.to_owned()];
+            place.into_iter().chain(own).chain(published).chain([notes.join("; ")]).collect::<Vec<_>>()
         };
         let cells = self.cells.iter().map(|cell| {
-            let rank = match cell.rank {
-                Some(Rank::Best) => "1",
-                Some(Rank::Second) => "2",
-                None => "",
-            };
-            let own = [cell.mean.to_string(), plain(cell.std), cell.n.to_string(), rank.to_owned()];
-            line((cell.row, cell.column), own, cell.reference.as_ref(), &cell.notes.join("; "))
+            let [low, high] = cell.interval.map_or([None; 2], |ends| ends.map(Some)).map(plain);
+            let mark = cell.mark.map_or("", Mark::name).to_owned();
+            let p = plain(cell.test.map(|test| test.corrected));
+            let own = [cell.mean.to_string(), plain(cell.std), cell.n.to_string(), low, high, mark, p];
+            let judged = cell.verdict.map_or("", Verdict::name);
+            line((cell.row, cell.column), own, cell.reference.as_ref(), judged, &cell.notes.join("; "))
         });
         let absent = self.absent.iter().map(|absent| {
-            let own = ["", "", "0", ""].map(str::to_owned);
-            line((absent.row, absent.column), own, absent.reference.as_ref(), &absent.why)
+            let own = ["", "", "0", "", "", "", ""].map(str::to_owned);
+            line((absent.row, absent.column), own, absent.reference.as_ref(), "", &absent.why)
+        });
+        let ranks = self.ranking.iter().flat_map(|ranking| {
+            let average = |(row, average): (usize, &Option<f64>)| {
+                let place = [label(&self.rows, row), RANKS_TITLE.to_owned(), "average-rank".to_owned()];
+                let own = [(*average)?.to_string(), String::new(), ranking.columns.len().to_string()];
+                Some(place.into_iter().chain(own).chain(vec![String::new(); 9]).collect::<Vec<_>>())
+            };
+            ranking.averages.iter().enumerate().filter_map(average).collect::<Vec<_>>()
         });
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let header = ["row", "column", "metric", "mean", "std", "n", "rank", "reference-mean", "reference-std", "note"];
-        let lines = std::iter::once(header.map(str::to_owned).to_vec()).chain(cells).chain(absent);
+        let header = [
+            "row",
+            "column",
+            "metric",
+            "mean",
+            "std",
+            "n",
+            "low",
+            "high",
+            "mark",
+            "p-value",
+            "reference-mean",
+            "reference-std",
+            "borrowed",
+            "verdict",
+            "note",
+        ];
+        let lines = std::iter::once(header.map(str::to_owned).to_vec()).chain(cells).chain(absent).chain(ranks);
         // Writing to memory cannot fail, and what is written is text.
         lines.for_each(|line| drop(writer.write_record(line)));
         String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
@@ -154,11 +194,26 @@ impl Table {
     }
 
     fn shown(&self, cell: &Cell, between: &str) -> String {
-        let mean = Self::number(self.scale(), self.digits, cell.mean);
-        match cell.std {
-            Some(std) => format!("{mean}{between}{}", Self::number(self.scale(), self.digits, std)),
-            None => mean,
+        let show = |x: f64| Self::number(self.scale(), self.digits, x);
+        let mean = show(cell.mean);
+        match (self.interval, cell.interval, cell.std) {
+            (Interval::Bootstrap, Some([low, high]), _) => format!("{mean} [{}, {}]", show(low), show(high)),
+            (Interval::None, _, Some(std)) => format!("{mean}{between}{}", show(std)),
+            _ => mean,
         }
+    }
+
+    /// The title of the column of average ranks, if there is one.
+    fn ranks_title(&self) -> Option<String> {
+        let ranking = self.ranking.as_ref()?;
+        ranking.tests.is_some().then(|| RANKS_TITLE.to_owned())
+    }
+
+    /// The average rank of a row, if there is a column for it.
+    fn average_rank(&self, row: usize, dash: &str) -> Option<String> {
+        self.ranks_title()?;
+        let average = self.ranking.as_ref()?.averages.get(row).copied().flatten();
+        Some(average.map_or_else(|| dash.to_owned(), |rank| format!("{rank:.2}")))
     }
 
     /// A value published elsewhere, as it was printed.
@@ -172,8 +227,8 @@ impl Table {
         }
     }
 
-    /// What follows a value: the published one, how far ours is from it, and a mark where that is far.
-    fn beside(&self, cell: &Cell, between: &str, minus: &str, far: &str, escape: fn(&str) -> String) -> String {
+    /// What follows a value: the published one, how far ours is from it, and a sign where that is far.
+    fn beside(&self, cell: &Cell, between: &str, minus: &str, signs: Signs, escape: fn(&str) -> String) -> String {
         let Some(reference) = &cell.reference else { return String::new() };
         let printed = self.printed(reference, between, escape);
         let Some(mean) = reference.mean else { return format!(" ({printed})") };
@@ -183,8 +238,7 @@ impl Table {
             Some(size) => format!("+{size}"),
             None => format!("+{difference}"),
         };
-        let mark = if cell.is_far() { far } else { "" };
-        format!(" ({printed}, {signed}{mark})")
+        format!(" ({printed}, {signed}{})", signs.of(cell))
     }
 
     /// What is shown instead of a missing cell.
@@ -229,69 +283,6 @@ impl Table {
         }
         text
     }
-
-    /// States metric, unit, spread, number of values and the marks.
-    fn caption(&self, of: &Words) -> String {
-        let unit = if self.scale().percent { format!(" in {}", of.percent) } else { String::new() };
-        let spread = match self.std {
-            Spread::Population => "population (n)",
-            Spread::Sample => "sample (n - 1)",
-        };
-        let metric = format!("{} {}", self.metric.part_name(), self.metric.score);
-        let mut text = format!("{metric}{unit}: mean {} {spread} standard deviation {}.", of.plus_minus, self.over(of));
-        text[..1].make_ascii_uppercase();
-        if self.cells.iter().any(|c| c.rank.is_some()) {
-            let better = if self.scale().larger_is_better { "larger" } else { "smaller" };
-            let _ = write!(text, " Best in a column {}, second best {} ({better} is better).", of.best, of.second);
-        }
-        if self.cells.iter().any(|c| c.reference.is_some()) {
-            let title = if self.reference_title.is_empty() { "reference" } else { &self.reference_title };
-            let _ = write!(text, " In brackets: {}, and ours minus it.", (of.escape)(title));
-            if self.cells.iter().any(Cell::is_far) {
-                let _ = write!(text, " {} further than two of its standard deviations.", of.far);
-            }
-        }
-        if let Some(picked) = self.cells.iter().find_map(|c| c.picked.as_ref()) {
-            let axes = self.picked_from.join(", ");
-            let axes = if axes.is_empty() { axes } else { format!(" ({})", (of.escape)(&axes)) };
-            let _ = write!(text, " Configurations{axes} were chosen on validation nodes, by {}.", picked.metric);
-        }
-        text
-    }
-
-    /// Says what the values of a cell are: splits, and the axes whose runs are averaged, and how many.
-    fn over(&self, of: &Words) -> String {
-        let range = |of_cell: fn(&Cell) -> usize| {
-            let numbers = || self.cells.iter().map(of_cell);
-            (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
-        };
-        let (n, runs) = (range(|c| c.n), range(|c| c.runs.len()));
-        let counted = match n {
-            (least, most) if least == most => format!("n = {least} per cell"),
-            (least, most) => format!("n = {least} to {most} per cell"),
-        };
-        if self.pooled.is_empty() {
-            return format!("over splits, {counted}");
-        }
-        let axes = (of.escape)(&self.pooled.join(", "));
-        // Every run has as many splits as the others, if none of them is undefined.
-        let each = (n.0 == n.1 && runs.0 == runs.1).then(|| n.0.checked_div(runs.0)).flatten();
-        match each.filter(|each| each * runs.0 == n.0) {
-            Some(splits) => format!("over splits and {axes}, {counted} ({splits} splits {} {} runs)", of.times, runs.0),
-            None => format!("over splits and {axes}, {counted}"),
-        }
-    }
-}
-
-/// The words of a caption in a format.
-struct Words {
-    percent: &'static str,
-    plus_minus: &'static str,
-    times: &'static str,
-    best: &'static str,
-    second: &'static str,
-    far: &'static str,
-    escape: fn(&str) -> String,
 }
 
 /// One line of text, none of whose characters becomes markup.

@@ -8,6 +8,7 @@
 pub mod csr;
 pub mod dense;
 pub mod eigen;
+pub mod inference;
 pub mod kernels;
 pub mod pairs;
 pub mod pca;

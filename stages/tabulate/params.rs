@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::Lost;
 use crate::contract::params::{self, Problem, TextPath, nearest_help};
-use crate::kinds::{Metric, Spread, ValMetric};
+use crate::kinds::{Interval, Metric, Spread, ValMetric};
 
 /// Parameters of `tabulate`. A person writes some of them in a table of the pipeline; the planner fills in those that are
 /// marked as planned.
@@ -22,6 +22,10 @@ pub struct Params {
     pub pick: Option<ValMetric>,
     /// Which standard deviation the cells show.
     pub std: Spread,
+    /// Whether the cells show an interval of the mean instead: `bootstrap`, 95 % by percentiles of samples of the splits.
+    pub interval: Interval,
+    /// Whether a last column shows the average rank of every row, tested after Friedman and Nemenyi.
+    pub ranks: bool,
     /// Digits after the point.
     #[schemars(range(max = 10))]
     pub digits: usize,
@@ -127,6 +131,8 @@ impl Default for Params {
             metric: Metric::default(),
             pick: None,
             std: Spread::default(),
+            interval: Interval::default(),
+            ranks: false,
             digits: 2,
             row_title: String::new(),
             column_title: String::new(),

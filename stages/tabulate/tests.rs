@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::contract::params::{Params as _, TextPath};
 use crate::contract::{InputDir, StageDef};
-use crate::kinds::{PartScore, Rank};
+use crate::kinds::{Mark, PartScore, Verdict};
 
 /// A run whose splits have these test and validation accuracies; losses are one minus those.
 fn run<'k>(key: &'k str, splits: &[(f64, f64)]) -> Run<'k> {
@@ -59,7 +59,9 @@ fn the_splits_of_all_runs_of_a_cell_are_pooled() {
     assert_eq!((cell.n, &cell.values[..], &cell.runs[..]), (3, &[0.5, 0.7, 0.9][..], &["a".into(), "b".into()][..]));
     // Mean 0.7; squares 0.04 + 0 + 0.04 over 3.
     assert!((cell.mean - 0.7).abs() < 1e-15 && (cell.std.unwrap() - (0.08f64 / 3.0).sqrt()).abs() < 1e-15);
-    assert_eq!((cell.rank, table.cell(1, 0).unwrap().rank), (Some(Rank::Best), Some(Rank::Second)));
+    // Three splits against one: there is no test, so the best is marked and nothing is claimed.
+    assert_eq!((cell.mark, table.cell(1, 0).unwrap().mark), (Some(Mark::NotWorse), None));
+    assert_eq!(table.comparisons[0].untested[0].why, "another number of splits");
     assert_eq!(table.cell(1, 0).unwrap().std, None);
     assert_eq!((table.cells[0].row, table.cells[1].row), (0, 1));
 }
@@ -253,8 +255,8 @@ fn a_cell_that_lacks_runs_is_made_of_the_others_and_says_so() {
     assert_eq!(table.cell(1, 0).unwrap().runs, ["d"]);
     assert_eq!(table.absent(1, 1).unwrap().why, "train/b failed: NaN");
     let markdown = table.markdown();
-    assert!(markdown.contains("| gcn | **90.00**<sup>1</sup> | – |"), "{markdown}");
-    assert!(markdown.contains("| mlp | <ins>20.00</ins> | absent<sup>2</sup> |"), "{markdown}");
+    assert!(markdown.contains("| gcn | <ins>90.00</ins><sup>1</sup> | – |"), "{markdown}");
+    assert!(markdown.contains("| mlp | 20.00 | absent<sup>2</sup> |"), "{markdown}");
     assert!(markdown.contains("<sup>2</sup> train/b failed: NaN."), "{markdown}");
 }
 
@@ -332,4 +334,139 @@ fn a_configuration_without_a_defined_metric_is_left_out() {
         "{:?}",
         table.absent
     );
+}
+
+/// A run of these test accuracies, on splits that have twice as many training nodes as test nodes.
+fn tested<'k>(key: &'k str, values: &[f64]) -> Run<'k> {
+    let mut run = run(key, &values.iter().map(|value| (*value, 0.0)).collect::<Vec<_>>());
+    run.metrics.splits.iter_mut().for_each(|split| split.train.nodes = 8);
+    run
+}
+
+/// Three rows in one column, each of one run.
+fn three_rows(runs: &[Run]) -> Table {
+    let mut params = params(vec![spec(0, 0, &[&[0]]), spec(1, 0, &[&[1]]), spec(2, 0, &[&[2]])]);
+    params.rows.push("lr".into());
+    table(&params, runs).unwrap()
+}
+
+const STEADY: [f64; 6] = [0.80, 0.82, 0.81, 0.84, 0.83, 0.85];
+
+fn shifted(by: [f64; 6]) -> Vec<f64> {
+    STEADY.iter().zip(by).map(|(value, by)| value - by).collect()
+}
+
+#[test]
+fn the_best_is_bold_only_if_it_is_better_than_every_other() {
+    let worse = shifted([0.10, 0.11, 0.12, 0.10, 0.13, 0.11]);
+    let alike = shifted([0.01, -0.02, 0.03, 0.01, -0.01, 0.02]);
+    let clear = three_rows(&[tested("a", &STEADY), tested("b", &worse), tested("c", &worse)]);
+    let marks = |table: &Table| table.cells.iter().map(|cell| cell.mark).collect::<Vec<_>>();
+    assert_eq!(marks(&clear), [Some(Mark::Best), None, None]);
+    let unclear = three_rows(&[tested("a", &STEADY), tested("b", &alike), tested("c", &worse)]);
+    assert_eq!(marks(&unclear), [Some(Mark::NotWorse), Some(Mark::NotWorse), None]);
+    let comparison = &unclear.comparisons[0];
+    assert_eq!((comparison.splits, comparison.ratio, comparison.tested), (6, 0.5, 2));
+    // Holm: the smaller p of two comparisons counts twice, the other once.
+    let [second, third] = [1, 2].map(|at: usize| unclear.cells[at].test.unwrap());
+    assert!((third.corrected - 2.0 * third.p).abs() < 1e-15 && second.corrected == second.p, "{second:?} {third:?}");
+    assert!(unclear.cells[0].test.is_none());
+    // The correction for overlap decides: the plain test of the same differences is surer.
+    let plain = crate::math::inference::paired_test(&STEADY, &alike, 0.0).unwrap();
+    assert!(plain.p < second.p);
+}
+
+#[test]
+fn a_smaller_loss_is_better_and_a_single_cell_is_not_marked() {
+    let worse = shifted([0.10, 0.11, 0.12, 0.10, 0.13, 0.11]);
+    let cells = vec![spec(0, 0, &[&[0]]), spec(1, 0, &[&[1]]), spec(0, 1, &[&[0]])];
+    let params = Params { metric: "test-loss".parse().unwrap(), ..params(cells) };
+    let table = table(&params, &[tested("a", &worse), tested("b", &STEADY)]).unwrap();
+    assert_eq!(table.cell(1, 0).unwrap().mark, Some(Mark::Best));
+    assert_eq!((table.cell(0, 0).unwrap().mark, table.cell(0, 1).unwrap().mark), (None, None));
+    assert_eq!(table.comparisons.len(), 1);
+}
+
+#[test]
+fn cells_on_other_splits_are_not_tested_and_nothing_is_claimed() {
+    let worse = shifted([0.10, 0.11, 0.12, 0.10, 0.13, 0.11]);
+    let untested = |odd: &dyn Fn(&mut SplitScores), why: &str| {
+        let mut other = tested("b", &worse);
+        other.metrics.splits.iter_mut().for_each(odd);
+        let table = three_rows(&[tested("a", &STEADY), other, tested("c", &worse)]);
+        assert_eq!(table.cells[0].mark, Some(Mark::NotWorse), "{why}");
+        assert_eq!((table.cells[1].mark, table.cells[2].mark, table.cells[1].test), (None, None, None), "{why}");
+        assert_eq!((table.comparisons[0].tested, &*table.comparisons[0].untested[0].why), (1, why));
+        assert!(table.markdown().contains(&format!("Not tested: mlp in texas ({why}).")), "{}", table.markdown());
+    };
+    untested(&|split| split.test.nodes = 5, "other splits");
+    untested(&|split| split.train.nodes = 9, "other splits");
+    untested(&|split| split.confusion = vec![vec![3, 0], vec![0, 1]], "other splits");
+    // Without training nodes there is no ratio; all runs are alike in that.
+    let mut runs = [tested("a", &STEADY), tested("b", &worse), tested("c", &worse)];
+    runs.iter_mut().flat_map(|run| &mut run.metrics.splits).for_each(|split| split.train.nodes = 0);
+    assert_eq!(three_rows(&runs).comparisons[0].untested[1].why, "splits without training nodes");
+    let alone = three_rows(&["a", "b", "c"].map(|key| tested(key, &[0.5])));
+    assert_eq!(alone.comparisons[0].untested[0].why, "a single split");
+    // They look alike, so they share the mark.
+    assert!(alone.cells.iter().all(|cell| cell.mark == Some(Mark::NotWorse)));
+}
+
+#[test]
+fn seeds_on_the_same_splits_count_once_per_split() {
+    let worse = shifted([0.10, 0.11, 0.12, 0.10, 0.13, 0.11]);
+    let runs = [tested("a", &STEADY), tested("b", &STEADY), tested("c", &worse), tested("d", &worse)];
+    let table = table(&params(vec![spec(0, 0, &[&[0, 1]]), spec(1, 0, &[&[2, 3]])]), &runs).unwrap();
+    assert_eq!((table.cells[0].n, table.comparisons[0].splits), (12, 6));
+    let once = crate::math::inference::paired_test(&STEADY, &worse, 0.5).unwrap();
+    assert!((table.cells[1].test.unwrap().p - once.p).abs() < 1e-12);
+    // Runs on splits of their own are further splits.
+    let mut others = runs;
+    for at in [1, 3] {
+        others[at].metrics.splits.iter_mut().for_each(|split| split.confusion = vec![vec![4]]);
+    }
+    let table =
+        super::table(&params(vec![spec(0, 0, &[&[0, 1]]), spec(1, 0, &[&[2, 3]])]), &others, &Published::new(), &[]);
+    assert_eq!(table.unwrap().comparisons[0].splits, 12);
+}
+
+#[test]
+fn an_interval_is_that_of_the_splits() {
+    let params = Params { interval: Interval::Bootstrap, ..params(vec![spec(0, 0, &[&[0]]), spec(1, 0, &[&[1]])]) };
+    let table = table(&params, &[tested("a", &STEADY), tested("b", &[0.5])]).unwrap();
+    assert_eq!(table.cells[0].interval, mean_interval(&STEADY));
+    assert_eq!(table.cells[1].interval, None, "a single split has none");
+    assert!(table.markdown().contains("| mlp | 50.00 |"), "{}", table.markdown());
+}
+
+#[test]
+fn ranks_are_over_the_columns_in_which_every_ranked_row_has_a_value() {
+    let runs = [tested("a", &[0.9, 0.8]), tested("b", &[0.5, 0.6]), tested("c", &[0.7, 0.6])];
+    let mut cells = vec![];
+    for (column, order) in [[0, 1, 2], [0, 2, 1], [2, 1, 0]].iter().enumerate() {
+        cells.extend((0..3).map(|row| spec(row, column, &[&order[row..=row]])));
+    }
+    // A column that lacks a row does not count; a row without any value has no rank.
+    cells.push(spec(0, 3, &[&[1]]));
+    let mut params = Params { ranks: true, ..params(cells) };
+    params.rows.extend(["lr".into(), "none".into()]);
+    params.columns.extend(["pubmed".into(), "flickr".into()]);
+    let ranking = table(&params, &runs).unwrap().ranking.unwrap();
+    assert_eq!(ranking.columns, [0, 1, 2]);
+    // Worth of runs: a 0.85, c 0.65, b 0.55. Ranks by column: 1 3 2; 1 2 3; 2 3 1.
+    let averages: Vec<_> = ranking.averages.iter().map(|rank| rank.map(|rank| (rank * 3.0).round())).collect();
+    assert_eq!(averages, [Some(4.0), Some(8.0), Some(6.0), None]);
+    // χ² = 12·3/(3·4) · ((4/3 − 2)² + (8/3 − 2)² + 0) = 8/3.
+    assert!((ranking.tests.unwrap().chi_square - 8.0 / 3.0).abs() < 1e-12);
+    let single = Params { cells: params.cells[..3].to_vec(), ..params };
+    assert_eq!(table(&single, &runs).unwrap().ranking.unwrap().tests, None);
+}
+
+#[test]
+fn every_cell_with_a_published_value_is_judged() {
+    let published = reference("row,column,mean,std,note\ngcn,texas,50,10,*\nmlp,texas,50,,\n").unwrap();
+    let params = params(vec![spec(0, 0, &[&[0]]), spec(1, 0, &[&[0]]), spec(0, 1, &[&[0]])]);
+    let table = super::table(&params, &[run("a", &[(0.65, 0.0)])], &published, &[]).unwrap();
+    let verdicts: Vec<_> = table.cells.iter().map(|cell| cell.verdict).collect();
+    assert_eq!(verdicts, [Some(Verdict::WithinTwo), None, Some(Verdict::NoPrintedSpread)]);
 }

@@ -237,6 +237,7 @@ fn every_exit_code_is_documented() {
         exit::INVALID,
         exit::DATA,
         exit::FAILED,
+        exit::OUTSIDE,
         exit::STORE,
         exit::INTERRUPTED,
     ] {

@@ -1,8 +1,9 @@
 //! A table as pieces of plain text, for whoever lays them out: on a terminal, columns are aligned and cut to its width.
 
-use crate::kinds::table::{Cell, Rank, Table};
+use crate::kinds::comparison::Mark;
+use crate::kinds::table::{Cell, Table};
 
-use super::Words;
+use super::caption::{Signs, Words};
 
 /// A table in words, without markup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +39,22 @@ pub struct PlainCell {
     /// What stands beside it; may be empty.
     pub beside: String,
     /// Its mark.
-    pub rank: Option<Rank>,
+    pub mark: Option<Mark>,
 }
 
 impl Table {
-    /// Returns the table in words; `best` and `second` say how marked cells look.
-    pub fn plain(&self, best: &'static str, second: &'static str) -> PlainTable {
-        let words = Words { percent: "%", plus_minus: "±", times: "×", best, second, far: "†", escape: plain_text };
+    /// Returns the table in words; `best` and `not_worse` say how marked cells look.
+    pub fn plain(&self, best: &'static str, not_worse: &'static str) -> PlainTable {
+        let words = Words {
+            percent: "%",
+            plus_minus: "±",
+            times: "×",
+            less: "<",
+            best,
+            not_worse,
+            signs: Signs::PLAIN,
+            escape: plain_text,
+        };
         let mut notes = Vec::new();
         self.footnotes(|mark, note| {
             notes.push((mark.to_owned(), plain_text(note)));
@@ -62,13 +72,13 @@ impl Table {
         let cells = |row, column| match self.cell(row, column) {
             Some(cell) => PlainCell {
                 value: self.shown(cell, " ± "),
-                beside: joined(self.beside(cell, " ± ", "−", "†", plain_text), self.marks(&cell.notes)),
-                rank: cell.rank,
+                beside: joined(self.beside(cell, " ± ", "−", Signs::PLAIN, plain_text), self.marks(&cell.notes)),
+                mark: cell.mark,
             },
             None => PlainCell {
                 value: self.missing(row, column, "–", " ± ", plain_text),
                 beside: joined(String::new(), self.marks(self.whys_at(row, column))),
-                rank: None,
+                mark: None,
             },
         };
         PlainTable { caption: self.caption(&words), notes, ..self.pieces(cells) }
@@ -80,7 +90,7 @@ impl Table {
         let cells = |row, column| match self.cell(row, column) {
             Some(cell) => {
                 let more = if cell.lacks(pending) { "…" } else { "" };
-                PlainCell { value: self.shown(cell, " ± "), beside: format!("n={}{more}", cell.n), rank: cell.rank }
+                PlainCell { value: self.shown(cell, " ± "), beside: format!("n={}{more}", cell.n), mark: cell.mark }
             }
             None if self.whys_at(row, column).iter().any(|why| why.contains(pending)) => {
                 PlainCell { value: "·".to_owned(), ..PlainCell::default() }
@@ -95,12 +105,15 @@ impl Table {
         let corner: Vec<_> = titles.iter().filter(|t| !t.is_empty()).map(|t| plain_text(t)).collect();
         let row = |(row, label): (usize, &String)| PlainRow {
             label: plain_text(label),
-            cells: (0..self.columns.len()).map(|column| cell(row, column)).collect(),
+            cells: (0..self.columns.len())
+                .map(|column| cell(row, column))
+                .chain(self.average_rank(row, "–").map(|value| PlainCell { value, ..PlainCell::default() }))
+                .collect(),
         };
         PlainTable {
             title: plain_text(&self.title),
             corner: corner.join(" / "),
-            columns: self.columns.iter().map(|label| plain_text(label)).collect(),
+            columns: self.columns.iter().map(|label| plain_text(label)).chain(self.ranks_title()).collect(),
             rows: self.rows.iter().enumerate().map(row).collect(),
             caption: String::new(),
             notes: Vec::new(),
@@ -124,13 +137,15 @@ fn plain_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::reference::Reference;
     use crate::kinds::table::tests::table;
-    use crate::kinds::table::{Absent, LeftOut, Picked, Reference};
+    use crate::kinds::table::{Absent, LeftOut, Picked};
 
     #[test]
     fn a_plain_table_has_no_markup_and_no_control_characters() {
         let mut table = table(&[(0, 0, 0.5), (1, 0, 0.75), (2, 0, 0.25)]);
-        table.cells[0].reference = Some(Reference { mean: Some(0.561), std: Some(0.03), note: "*".into() });
+        let reference = Reference { mean: Some(0.561), std: Some(0.03), note: "*".into() };
+        table.set_references(|row, _| (row == 0).then(|| reference.clone()));
         table.cells[2].notes = vec!["odd \x1b[31m".into()];
         let plain = table.plain("bold", "underlined");
         assert_eq!(
@@ -140,9 +155,14 @@ mod tests {
         let cell = |row: usize| (&*plain.rows[row].cells[0].value, &*plain.rows[row].cells[0].beside);
         assert_eq!(cell(0), ("50.0 ± 1.2", "(56.1* ± 3.0, −6.1†)"));
         assert_eq!(cell(2), ("25.0 ± 1.2", "[1]"));
-        assert_eq!(plain.rows[1].cells[0].rank, Some(Rank::Best));
+        assert_eq!(plain.rows[1].cells[0].mark, Some(Mark::Best));
         assert_eq!(plain.notes, [("1".to_owned(), "odd  [31m".to_owned())]);
-        assert!(plain.caption.contains("Best in a column bold, second best underlined (larger"), "{}", plain.caption);
+        assert!(plain.caption.contains("Best in a column bold if it is better than every other, else underlined with"));
+        assert!(
+            plain.caption.contains("p < 0.05") && plain.caption.contains(" * borrowed there from"),
+            "{}",
+            plain.caption
+        );
     }
 
     #[test]

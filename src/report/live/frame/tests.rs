@@ -54,7 +54,7 @@ fn progress() -> Progress {
 }
 
 fn table(rows: usize, columns: usize) -> PlainTable {
-    let cell = PlainCell { value: "73.20 ± 2.53".into(), beside: "n=10".into(), rank: None };
+    let cell = PlainCell { value: "73.20 ± 2.53".into(), beside: "n=10".into(), mark: None };
     let row = |at| PlainRow { label: format!("method {at}"), cells: vec![cell.clone(); columns] };
     PlainTable {
         title: "Accuracy".into(),
