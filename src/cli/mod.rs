@@ -12,6 +12,7 @@ mod device;
 pub mod exit;
 mod export;
 mod failure;
+mod graphs;
 mod interrupt;
 mod list;
 mod machine;
