@@ -42,3 +42,4 @@ mod sharing;
 mod show;
 mod silent_server;
 mod sweeps;
+mod trace;
