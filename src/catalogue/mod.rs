@@ -8,6 +8,7 @@
 pub mod fetch;
 mod manifest;
 mod place;
+mod shared;
 mod verify;
 
 use std::cell::RefCell;
@@ -17,6 +18,7 @@ use std::rc::Rc;
 
 pub use manifest::{DataFile, FileState, Manifest, is_allowed_address};
 pub use place::{Hold, hold, import};
+pub use shared::{SharedFile, shared_files};
 pub use verify::{Misfit, Verified, VerifyError, sha256_file};
 
 use ppgnn_stages::contract::bounded;

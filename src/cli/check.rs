@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::artifacts::Artifacts;
 use super::failure::Failure;
+use super::graphs;
 use super::project::{PipelineArgs, every_node, plan_here};
 use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
@@ -23,7 +24,7 @@ use crate::study;
 ///
 /// The pipeline and all its profiles are validated. If its data is available locally, graphs and splits are checked as
 /// well, with warnings about what may distort results: copies of test nodes among the training nodes, classes without
-/// training nodes, unlabelled nodes in a part, edges stored in one direction. Warnings do not change the exit
+/// training nodes, unlabelled nodes in a part, edges that say nothing about classes. Warnings do not change the exit
 /// code. What a run could not do does: data that cannot be read (4), and nodes that must fail (5), such as a model that
 /// cannot use its operator, more bins than eigenpairs, or more memory than there is.
 #[derive(clap::Args)]
@@ -196,7 +197,7 @@ fn look(
         if let Some(warning) = published.and_then(|metric| decisions.unlike(&metric, registry)) {
             found.warnings.push((node.name.to_string(), warning));
         }
-        match judged(&plan, id, &artifacts, &decisions) {
+        match judged(&plan, id, &artifacts, &decisions, registry) {
             Ok(warnings) => found.warnings.extend(warnings),
             // The temporary store failed, which says nothing about the pipeline.
             Err(failure) if failure.code() == exit::STORE => return Err(failure),
@@ -213,18 +214,20 @@ fn judged(
     graph: NodeId,
     artifacts: &Artifacts,
     decisions: &Decisions,
+    registry: &Registry,
 ) -> Result<Vec<(String, Warning)>, Failure> {
     let read: Graph = artifacts.get(graph)?;
     let divides = |n: &Node| n.stage.output == Splits::KIND && n.inputs.iter().any(|e| e.node == graph);
     let mut found: Vec<(String, Warning)> = Vec::new();
+    let warned = |splits: Option<&Splits>| graphs::warnings(plan.node(graph), &read, splits, registry);
     // A generated graph is as its parameters say; what is made of its classes is worth a look.
     let is_file = plan.node(graph).params.files().next().is_some();
     for (id, node) in plan.iter().filter(|(_, n)| is_file && divides(n)) {
         let splits: Splits = artifacts.get(id)?;
-        found.extend(inspect::warnings(&read, Some(&splits)).into_iter().map(|w| (node.name.to_string(), w)));
+        found.extend(warned(Some(&splits)).into_iter().map(|w| (node.name.to_string(), w)));
     }
     if is_file && found.is_empty() {
-        found.extend(inspect::warnings(&read, None).into_iter().map(|w| (plan.node(graph).name.to_string(), w)));
+        found.extend(warned(None).into_iter().map(|w| (plan.node(graph).name.to_string(), w)));
     }
     let by_accuracy = decisions.by("accuracy");
     if !by_accuracy.is_empty() {

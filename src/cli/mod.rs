@@ -9,9 +9,11 @@ mod completions;
 mod dag;
 mod data;
 mod device;
+mod evidence;
 pub mod exit;
 mod export;
 mod failure;
+mod graphs;
 mod interrupt;
 mod list;
 mod machine;
@@ -29,8 +31,10 @@ mod show;
 mod so_far;
 mod stored;
 mod table;
+mod table_key;
 mod targets;
 mod tolerance;
+mod trace;
 mod trials;
 mod why;
 
@@ -66,6 +70,7 @@ enum Command {
     Check(check::Args),
     Dag(dag::Args),
     Table(table::Args),
+    Trace(trace::Args),
     Export(export::Args),
     Show(show::Args),
     Cache(cache::Args),
@@ -118,6 +123,7 @@ fn perform(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Check(args) => check::run(&args, registry),
         Command::Dag(args) => dag::run(&args, registry),
         Command::Table(args) => table::run(&args, registry),
+        Command::Trace(args) => trace::run(&args, registry),
         Command::Export(args) => export::run(&args, registry),
         Command::Show(args) => show::run(&args, registry),
         Command::Cache(args) => cache::run(&args),
@@ -142,6 +148,7 @@ impl Command {
             Self::Search(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
+            Self::Trace(args) => args.json,
             Self::Dag(_) | Self::Table(_) | Self::Export(_) | Self::Schema(_) | Self::Completions(_) => false,
         }
     }

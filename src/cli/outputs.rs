@@ -4,16 +4,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ppgnn_stages::contract::Artifact;
+use ppgnn_stages::contract::params::nearest_help;
 use ppgnn_stages::kinds::Table;
 
 use super::failure::Failure;
 use super::note;
+use super::table_key::keyed;
 use crate::plan::{ArtifactKey, NodeId, Output, Plan};
 use crate::report::{Page, drawn};
-use crate::store::{Opened, Store};
+use crate::store::{Opened, Source, Store};
 
 /// What a table says of runs that are still to come.
 pub const NOT_YET: &str = "not computed yet";
+
+/// Formats of tables that people read.
+const FOR_PEOPLE: [&str; 2] = ["md", "tex"];
 
 /// A file of an output.
 pub struct OutputFile {
@@ -21,13 +26,33 @@ pub struct OutputFile {
     pub ending: &'static str,
     /// Where it is.
     pub path: PathBuf,
+    /// The key of the table, if it is one for people that can be found in the store again.
+    key: Option<ArtifactKey>,
 }
 
 impl OutputFile {
     /// Returns what is in it.
     pub fn text(&self) -> Result<String, Failure> {
         let cannot = |e| Failure::unexpected(format!("cannot read `{}`: {e}", self.path.display()));
-        std::fs::read_to_string(&self.path).map_err(cannot)
+        let text = std::fs::read_to_string(&self.path).map_err(cannot)?;
+        Ok(match &self.key {
+            Some(key) => keyed(self.ending, text, key),
+            None => text,
+        })
+    }
+
+    /// Returns it as it is published.
+    pub fn source(self) -> Result<Source, Failure> {
+        match self.key {
+            Some(_) => Ok(Source::Made(self.text()?.into_bytes())),
+            None => Ok(Source::Artifact(self.path)),
+        }
+    }
+
+    /// Returns it without the key, which nobody would find.
+    #[must_use]
+    pub fn of_no_artifact(self) -> Self {
+        Self { key: None, ..self }
     }
 }
 
@@ -43,8 +68,12 @@ pub fn files(plan: &Plan, output: &Output, store: &Store) -> Result<Option<Vec<O
         }
     };
     let ending = |name: &'static str| Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or(name);
-    let files = node.stage.publishes.iter().map(|name| OutputFile { ending: ending(name), path: dir.join(name) });
-    Ok(Some(files.collect()))
+    let file = |name: &&'static str| {
+        let ending = ending(name);
+        let key = (is_table(plan, output) && FOR_PEOPLE.contains(&ending)).then_some(node.key);
+        OutputFile { ending, path: dir.join(name), key }
+    };
+    Ok(Some(node.stage.publishes.iter().map(file).collect()))
 }
 
 /// Returns the text of an output that people read, if it has one: a table is drawn where there is a page to draw on, and
@@ -71,6 +100,14 @@ pub fn table(plan: &Plan, output: &Output, files: &[OutputFile]) -> Result<Optio
 /// Returns whether an output is a table.
 pub fn is_table(plan: &Plan, output: &Output) -> bool {
     plan.node(output.node).stage.output == Table::KIND
+}
+
+/// Finds a table by its name.
+pub fn named<'p>(tables: &[&'p Output], name: &str) -> Result<&'p Output, Failure> {
+    tables.iter().copied().find(|o| o.name == name).ok_or_else(|| {
+        let hint = nearest_help(name, tables.iter().map(|o| o.name.as_str()));
+        Failure::usage(format!("the pipeline has no table `{name}`"), Some(&hint))
+    })
 }
 
 /// The runs of tables that are not in the store, and what a table says of them.

@@ -59,7 +59,8 @@ impl Place {
         let mut run = PublishedRun { overrides: self.overrides.clone(), file: self.file.clone(), outputs: Vec::new() };
         for output in plan.outputs.iter().filter(|o| wanted.contains(&o.node)) {
             let Some(files) = outputs::files(plan, output, store)? else { continue };
-            let files = files.into_iter().map(|f| (f.ending, Source::Artifact(f.path)));
+            let files = files.into_iter().map(|file| Ok((file.ending, file.source()?)));
+            let files = files.collect::<Result<Vec<_>, Failure>>()?.into_iter();
             let files = files.chain(runs::files(stored, output.node)?).chain(tried(plan)?);
             let files = files.map(|(ending, source)| (format!("{}.{ending}", output.name), source)).collect();
             let needs = needs(plan, &[output.node]).into_iter().chain(scores(plan)).collect();

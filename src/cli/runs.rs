@@ -87,13 +87,13 @@ fn params(plan: &Plan, id: NodeId) -> BTreeMap<String, Value> {
     all
 }
 
-/// The data set that a run is about.
-fn dataset(plan: &Plan, id: NodeId) -> Option<String> {
+/// Returns the data set that a run is about.
+pub fn dataset(plan: &Plan, id: NodeId) -> Option<String> {
     behind(plan, id).find_map(|node| node.dataset.clone())
 }
 
-/// A node and all that it depends on, inputs first. A look at these alone: a table may have thousands of runs.
-fn behind(plan: &Plan, id: NodeId) -> impl DoubleEndedIterator<Item = &Node> {
+/// Returns a node and all that it depends on, inputs first. A look at these alone: a table may have thousands of runs.
+pub fn behind(plan: &Plan, id: NodeId) -> impl DoubleEndedIterator<Item = &Node> {
     let (mut found, mut next) = (BTreeSet::new(), vec![id]);
     while let Some(id) = next.pop() {
         if found.insert(id) {

@@ -2,7 +2,6 @@
 
 use clap::ValueEnum;
 use ppgnn_stages::contract::Registry;
-use ppgnn_stages::contract::params::nearest_help;
 
 use super::artifacts::Artifacts;
 use super::failure::Failure;
@@ -64,7 +63,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let tables: Vec<&Output> = plan.outputs.iter().filter(|o| has_format(&plan, o, format)).collect();
     let wanted = match &args.name {
         None => tables,
-        Some(name) => vec![find(&tables, name)?],
+        Some(name) => vec![outputs::named(&tables, name)?],
     };
     if wanted.is_empty() {
         return Err(Failure::usage("the pipeline has no tables", Some("add `tables:` to the file")));
@@ -81,7 +80,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
                 let hint = format!("`ppgnn run {}` computes them", args.pipeline.words());
                 note(&format!("note: table `{}` lacks {lacks} of {} runs; {hint}", output.name, runs(&plan)));
                 made.compute(output.node)?;
-                outputs::files(&rest, output, made.store())?
+                let files = outputs::files(&rest, output, made.store())?;
+                files.map(|files| files.into_iter().map(OutputFile::of_no_artifact).collect())
             }
             whole => whole,
         };
@@ -150,11 +150,4 @@ fn together(parts: &[(&str, String)], format: Format) -> Result<String, Failure>
 fn has_format(plan: &Plan, output: &Output, format: Format) -> bool {
     let ending = format!(".{}", format.ending());
     plan.node(output.node).stage.publishes.iter().any(|file| file.ends_with(&ending))
-}
-
-fn find<'p>(tables: &[&'p Output], name: &str) -> Result<&'p Output, Failure> {
-    tables.iter().copied().find(|o| o.name == name).ok_or_else(|| {
-        let hint = nearest_help(name, tables.iter().map(|o| o.name.as_str()));
-        Failure::usage(format!("the pipeline has no table `{name}`"), Some(&hint))
-    })
 }

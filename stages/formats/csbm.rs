@@ -167,6 +167,7 @@ impl Format for Csbm {
     const NAME: &'static str = "csbm";
     const ABOUT: &'static str = "Generated: the contextual stochastic block model with two classes";
     const VERSION: u32 = 1;
+    const EDGES_ONCE: bool = true;
     type Params = Params;
 
     fn read(params: &Params, job: &Job) -> Result<Graph, StageError> {

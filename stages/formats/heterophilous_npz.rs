@@ -10,7 +10,7 @@
 //!
 //! Labels are 0 to C − 1, where C is the largest label plus one: a number in between that no node has is a class
 //! without nodes, which is fine. A node whose label is −1 or not a number is unlabelled, and may be in no mask. Other
-//! members are ignored. Edges stay as they are stored. Features are stored as [`Features::compact`] says.
+//! members are ignored. Edges stay as they are stored: once each, by the benchmark's convention. Features are stored as [`Features::compact`] says.
 
 use super::{Format, OneFile, partly_labelled};
 use crate::contract::{Job, StageError};
@@ -28,6 +28,7 @@ impl Format for HeterophilousNpz {
     const NAME: &'static str = "heterophilous-npz";
     const ABOUT: &'static str = "A NumPy archive with node_features, node_labels, edges and optional masks";
     const VERSION: u32 = 2;
+    const EDGES_ONCE: bool = true;
     type Params = OneFile;
 
     fn read(params: &OneFile, job: &Job) -> Result<Graph, StageError> {

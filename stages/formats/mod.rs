@@ -32,6 +32,8 @@ pub trait Format: 'static {
     const VERSION: u32;
     /// The crate it comes from; a program that adds a format of its own must name it.
     const CRATE: Crate = Crate::BUILT_IN;
+    /// Whether it stores each undirected edge once by convention, in one direction: then that says nothing about the graph.
+    const EDGES_ONCE: bool = false;
     /// Its own parameters, written beside `format`.
     type Params: Params;
 
@@ -52,6 +54,8 @@ pub trait Format: 'static {
 pub struct FormatDef {
     /// Name, sentence, version and parameters.
     pub variant: Variant,
+    /// Whether it stores each undirected edge once by convention.
+    pub edges_once: bool,
     read: fn(&Value, &Job) -> Result<Graph, StageError>,
     sizes: fn(&Value) -> Sizes,
 }
@@ -60,7 +64,7 @@ impl FormatDef {
     /// The row of `F`.
     pub const fn of<F: Format>() -> Self {
         let variant = Variant::of::<F::Params>(F::NAME, F::ABOUT, F::VERSION, F::CRATE);
-        Self { variant, read: read::<F>, sizes: sizes::<F> }
+        Self { variant, edges_once: F::EDGES_ONCE, read: read::<F>, sizes: sizes::<F> }
     }
 }
 

@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use super::homophily::{Homophily, homophily};
+use super::informativeness::{Informativeness, informativeness};
 use super::lists::Lists;
 use super::twins::twins;
 use crate::kinds::{Counts, Features, Graph, Part, Splits};
@@ -19,6 +20,8 @@ pub struct Description {
     pub degrees: Degrees,
     /// How often neighbours have the same class.
     pub homophily: Homophily,
+    /// What the class at one end of an edge tells about the other; none where it is not defined.
+    pub label_informativeness: Option<Informativeness>,
     /// Parts of the graph without an edge between them.
     pub components: Components,
     /// Values of the features.
@@ -152,6 +155,7 @@ pub fn describe(graph: &Graph) -> Description {
         counts: graph.counts(),
         degrees: degrees(&around),
         homophily: homophily(graph, &around),
+        label_informativeness: informativeness(graph, &around),
         components: components(&around),
         features: features(&graph.features),
         class_sizes: class_sizes(graph),

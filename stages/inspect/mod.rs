@@ -5,6 +5,7 @@
 
 mod describe;
 mod homophily;
+mod informativeness;
 mod lists;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -18,5 +19,6 @@ pub use describe::{
     part_sizes,
 };
 pub use homophily::Homophily;
+pub use informativeness::Informativeness;
 pub use twins::{Twins, twins};
 pub use warnings::{LEAK, SHARED_LINKS, Warning, constant_answer, warnings};

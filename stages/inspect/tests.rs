@@ -115,7 +115,7 @@ fn an_empty_graph_is_described_without_trouble() {
     let empty = graph(&[], vec![], 0);
     let found = describe(&empty);
     assert_eq!((found.counts.nodes, found.components.count, found.degrees.median), (0, 0, 0.0));
-    assert_eq!(warnings(&empty, None), []);
+    assert_eq!(warnings(&empty, None, false), []);
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn a_graph_without_trouble_has_no_warnings() {
     let ring: Vec<_> = (0..6).flat_map(|i| [(i, (i + 1) % 6), ((i + 1) % 6, i)]).collect();
     let graph = graph(&ring, vec![0, 1, 0, 1, 0, 1], 2);
     let splits = Splits { parts: vec![vec![TR, TR, VA, VA, TE, TE], vec![TE, TE, VA, VA, TR, TR]] };
-    assert_eq!(warnings(&graph, Some(&splits)), []);
-    assert_eq!(warnings(&graph, None), []);
+    assert_eq!(warnings(&graph, Some(&splits), false), []);
+    assert_eq!(warnings(&graph, None, false), []);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn every_warning_has_its_numbers_and_the_most_important_comes_first() {
     graph.unlabelled = vec![7];
     let splits =
         Splits { parts: vec![vec![TR, TE, TE, VA, TR, VA, TE, TE, TE], vec![TR, TE, VA, VA, TR, NO, TE, TE, TE]] };
-    let found = warnings(&graph, Some(&splits));
+    let found = warnings(&graph, Some(&splits), false);
     let all = [
         (
             "twins-across-parts",
@@ -277,9 +277,12 @@ fn every_warning_has_its_numbers_and_the_most_important_comes_first() {
         ("isolated-nodes", "1 node has no neighbour: a model sees nothing of the graph there but the node itself"),
     ];
     assert_eq!(found, all.map(|(code, message)| Warning { code, message: message.to_owned() }));
-    assert_eq!(codes(&warnings(&graph, None)), ["one-way-edges", "isolated-nodes"]);
+    assert_eq!(codes(&warnings(&graph, None, false)), ["one-way-edges", "isolated-nodes"]);
     // Splits of another graph say nothing about this one.
-    assert_eq!(codes(&warnings(&graph, Some(&Splits { parts: vec![vec![TR]] }))), ["one-way-edges", "isolated-nodes"]);
+    assert_eq!(
+        codes(&warnings(&graph, Some(&Splits { parts: vec![vec![TR]] }), false)),
+        ["one-way-edges", "isolated-nodes"]
+    );
 }
 
 #[test]
@@ -287,7 +290,7 @@ fn twins_with_few_links_and_rare_leaks_are_not_worth_a_warning() {
     // Leaves of one hub: alike, but one link says nothing.
     let star: Vec<_> = (1..9).map(|leaf| (leaf, 0)).collect();
     let splits = Splits { parts: vec![[vec![TR; 5], vec![TE; 4]].concat()] };
-    assert!(!codes(&warnings(&graph(&star, vec![0; 9], 1), Some(&splits))).contains(&"twins-across-parts"));
+    assert!(!codes(&warnings(&graph(&star, vec![0; 9], 1), Some(&splits), false)).contains(&"twins-across-parts"));
     // Two clones with four links among n other test nodes in a ring: 1 of 100 test nodes is told, 1 of 101 not.
     for (tests, told) in [(100u32, true), (101, false)] {
         let n = tests + 1;
@@ -295,7 +298,7 @@ fn twins_with_few_links_and_rare_leaks_are_not_worth_a_warning() {
         edges.extend([0, 1].into_iter().flat_map(|a| (2..6).map(move |b| (a, b))));
         let mut row = vec![TE; n as usize];
         row[0] = TR;
-        let found = codes(&warnings(&graph(&edges, vec![0; n as usize], 1), Some(&Splits { parts: vec![row] })));
+        let found = codes(&warnings(&graph(&edges, vec![0; n as usize], 1), Some(&Splits { parts: vec![row] }), false));
         assert_eq!(found.contains(&"twins-across-parts"), told, "{tests}");
     }
 }
@@ -305,7 +308,8 @@ fn splits_that_differ_by_a_tenth_are_even() {
     let row = |trains| [vec![TR; trains], vec![VA; 15], vec![TE; 40 - 15 - trains]].concat();
     let ring: Vec<_> = (0..40).flat_map(|i| [(i, (i + 1) % 40), ((i + 1) % 40, i)]).collect();
     let labels = || (0..40).map(|i| i % 2).collect();
-    let found = |a, b| codes(&warnings(&graph(&ring, labels(), 2), Some(&Splits { parts: vec![row(a), row(b)] })));
+    let found =
+        |a, b| codes(&warnings(&graph(&ring, labels(), 2), Some(&Splits { parts: vec![row(a), row(b)] }), false));
     assert_eq!(found(11, 11), Vec::<&str>::new());
     assert_eq!(found(10, 11), Vec::<&str>::new());
     assert_eq!(found(10, 12), ["uneven-splits"]);
@@ -316,7 +320,7 @@ fn long_lists_are_cut() {
     let mut graph = graph(&[(0, 1), (1, 0)], vec![0, 1], 2);
     graph.unlabelled = vec![0, 1];
     let splits = Splits { parts: vec![vec![TR, TE]; 9] };
-    let found = warnings(&graph, Some(&splits));
+    let found = warnings(&graph, Some(&splits), false);
     assert_eq!(found[0].code, "empty-part");
     assert!(found[0].message.starts_with("no validation node in splits 0, 1, 2, 3, 4, 5, and 3 more:"), "{found:?}");
     assert!(found[1].message.contains("class 1 (1 node) in splits 0, 1, 2, 3, 4, 5, and 3 more;"), "{found:?}");
@@ -356,13 +360,13 @@ fn the_leak_is_told_of_chameleon_and_squirrel_and_not_of_small_graphs_full_of_le
     ];
     for (name, start, mean) in starts {
         let Some(graph) = geom_gcn(name) else { return };
-        let found = warnings(&graph, graph.masks.as_ref());
+        let found = warnings(&graph, graph.masks.as_ref(), false);
         assert_eq!(codes(&found), ["twins-across-parts", "one-way-edges"], "{name}");
         assert!(found[0].message.starts_with(start) && found[0].message.contains(mean), "{}", found[0].message);
     }
     for name in ["texas", "wisconsin", "cornell"] {
         let Some(graph) = geom_gcn(name) else { return };
-        let found = codes(&warnings(&graph, graph.masks.as_ref()));
+        let found = codes(&warnings(&graph, graph.masks.as_ref(), false));
         assert!(!found.contains(&"twins-across-parts"), "{name}: {found:?}");
     }
 }
@@ -370,9 +374,9 @@ fn the_leak_is_told_of_chameleon_and_squirrel_and_not_of_small_graphs_full_of_le
 #[test]
 fn a_single_class_and_an_empty_part_are_told() {
     let graph = graph(&[(0, 1), (1, 0)], vec![1, 1], 2);
-    assert_eq!(codes(&warnings(&graph, None)), ["one-class"]);
+    assert_eq!(codes(&warnings(&graph, None, false)), ["one-class"]);
     let splits = Splits { parts: vec![vec![TR, TE]] };
-    assert_eq!(codes(&warnings(&graph, Some(&splits)))[0], "empty-part");
+    assert_eq!(codes(&warnings(&graph, Some(&splits), false))[0], "empty-part");
 }
 
 #[test]

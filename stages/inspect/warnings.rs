@@ -8,7 +8,8 @@
 //! | `unlabelled-in-parts` | a node whose class the publisher does not give is in a part |
 //! | `uneven-splits` | the largest size of a part over the splits is more than a tenth above the smallest |
 //! | `nodes-in-no-part` | a labelled node is in no part of a split |
-//! | `one-way-edges` | 1 % of the edges are stored in one direction only |
+//! | `edges-say-nothing` | label informativeness is at most two spreads above that of shuffled labels |
+//! | `one-way-edges` | 1 % of the edges are stored in one direction only, and the format does not store each edge once |
 //! | `isolated-nodes` | a node has no neighbour |
 //! | `one-class` | all nodes with a label have the same |
 //! | `constant-answer` | two thirds of the nodes with a label are of one class, and the pipeline decides by accuracy |
@@ -24,6 +25,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::describe::{PartSizes, part_sizes};
+use super::informativeness::informativeness;
+use super::lists::Lists;
 use super::twins::twins;
 use crate::kinds::{Graph, Part, Splits};
 
@@ -68,8 +71,8 @@ pub fn constant_answer(graph: &Graph, decides: &str) -> Option<Warning> {
 type Judge = fn(&Graph, &Splits) -> Option<String>;
 
 /// Judges a graph, and splits of it if there are any; the head of this file lists what is said when. Splits of another
-/// number of nodes are not looked at.
-pub fn warnings(graph: &Graph, splits: Option<&Splits>) -> Vec<Warning> {
+/// number of nodes are not looked at. `once` says that the graph comes from where each edge is stored once by convention.
+pub fn warnings(graph: &Graph, splits: Option<&Splits>, once: bool) -> Vec<Warning> {
     let counts = graph.counts();
     let splits = splits.filter(|s| !s.is_empty() && s.parts.iter().all(|row| row.len() == graph.nodes()));
     let of_splits: [(_, Judge); 6] = [
@@ -93,7 +96,8 @@ pub fn warnings(graph: &Graph, splits: Option<&Splits>) -> Vec<Warning> {
     let lone =
         |n| format!("{} no neighbour: a model sees nothing of the graph there but the node itself", has(n, "node"));
     let of_graph = [
-        ("one-way-edges", reaches(counts.edges_one_way, counts.edges_undirected).then(one_way)),
+        ("edges-say-nothing", says_nothing(graph)),
+        ("one-way-edges", (!once && reaches(counts.edges_one_way, counts.edges_undirected)).then(one_way)),
         ("isolated-nodes", Some(counts.isolated_nodes).filter(|n| *n > 0).map(lone)),
         ("one-class", one_class(graph)),
     ];
@@ -146,6 +150,16 @@ fn one_class(graph: &Graph) -> Option<String> {
     let mut labels = (0u32..).zip(&graph.labels).filter(|(i, _)| labelled(i)).map(|(_, label)| label);
     let first = labels.next()?;
     labels.all(|l| l == first).then(|| "all nodes have the same class: every model is right everywhere".to_owned())
+}
+
+fn says_nothing(graph: &Graph) -> Option<String> {
+    let found = informativeness(graph, &Lists::around(graph)).filter(|found| found.says_nothing())?;
+    Some(format!(
+        "edges say no more about classes than chance: their label informativeness is {:.4}, with shuffled labels {:.4} ± {:.4} \
+         ({} shuffles); the class of a node says nothing about those of its neighbours, and a model that ignores the graph may \
+         do as well as any",
+        found.edge, found.shuffled, found.spread, found.shuffles
+    ))
 }
 
 fn not_trained(graph: &Graph, splits: &Splits) -> Option<String> {

@@ -83,7 +83,7 @@ mod tests {
             assert_eq!((counts.edges_undirected, counts.isolated_nodes), (undirected, 0), "{name}");
             assert_eq!((kept.features.rows(), kept.masks.as_ref().unwrap().parts[9].len()), (nodes, nodes));
             assert_eq!(without_duplicates(&kept), kept);
-            let warnings = warnings(&kept, kept.masks.as_ref());
+            let warnings = warnings(&kept, kept.masks.as_ref(), false);
             assert!(warnings.iter().all(|w| w.code != "twins-across-parts"), "{warnings:?}");
         }
     }

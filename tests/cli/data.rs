@@ -155,6 +155,25 @@ fn verify_compares_every_byte() {
 }
 
 #[test]
+fn verify_warns_where_two_data_sets_share_a_file() {
+    let project = project(&format!("  a.txt: {{ sha256: {ABC} }}"));
+    project.write("data/small_/a.txt", "abc");
+    assert!(!project.run(&["data", "verify"]).exit(0).stderr.contains("one file"));
+    let other = manifest(&format!("  deep/b.txt: {{ sha256: {ABC} }}"));
+    project.write("pipelines/datasets/other.yaml", other.replace("small_", "other_"));
+    // The other data set is not here: what its manifest says is enough.
+    project
+        .run(&["data", "verify"])
+        .exit(0)
+        .says("warning: other/deep/b.txt and small/a.txt are one file, byte for byte");
+    let json = project.run(&["data", "verify", "small", "--json"]).exit(0).json();
+    assert_eq!(json["shared"], serde_json::json!([{"sha256": ABC, "files": ["other/deep/b.txt", "small/a.txt"]}]));
+    // Two ways to load one folder.
+    project.write("pipelines/datasets/other.yaml", other.replace("deep/b.txt", "a.txt"));
+    assert!(!project.run(&["data", "verify"]).exit(0).stderr.contains("one file"));
+}
+
+#[test]
 fn import_takes_what_is_right_and_nothing_else() {
     let project = project(&format!("  a.txt: {{ sha256: {ABC} }}\n  deep/b.txt: {{ sha256: {ABC} }}"));
     project.run(&["data", "import", "from"]).exit(2).says("is not a folder");

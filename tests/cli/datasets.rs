@@ -157,6 +157,24 @@ fn describe_reads_a_data_set_of_a_pipeline_too() {
 }
 
 #[test]
+fn edges_in_one_direction_are_no_news_where_the_format_stores_each_once() {
+    let project = project(PIPELINE);
+    project.write("tiny.yaml", crate::support::TINY);
+    project.write("mine.yaml", crate::export::MINE);
+    crate::export::write_people(&project);
+    let told = |arguments: &[&str]| {
+        let described = project.run(&[&["data", "describe"], arguments].concat()).exit(0).json();
+        assert!(described["description"]["counts"]["edges-one-way"].as_u64().unwrap() > 0, "{described}");
+        described["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "one-way-edges")
+    };
+    assert!(!told(&["mine", "--json"]));
+    assert!(!told(&["one", "--in", "tiny.yaml", "--json"]));
+    assert!(told(&["mine", "--in", "mine.yaml", "--json"]));
+    let run = project.run(&["check", "p.yaml"]).exit(0);
+    assert!(!run.stderr.contains("one-way-edges"), "{}", run.stderr);
+}
+
+#[test]
 fn names_and_weights_of_ones_own_tables_are_described_and_used() {
     let pipeline = |more: &str, weights: &str| {
         format!(

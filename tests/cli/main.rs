@@ -43,3 +43,4 @@ mod show;
 mod silent_server;
 mod sweeps;
 mod tolerance;
+mod trace;

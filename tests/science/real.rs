@@ -62,6 +62,34 @@ fn the_leak_of_chameleon_and_squirrel_is_shown_with_its_size_and_can_be_filtered
 }
 
 #[test]
+fn the_edges_of_cornell_say_nothing_about_labels_that_are_those_of_texas() {
+    let Some(data) = real_data() else { return };
+    let (project, data) = (Project::new(), data.display().to_string());
+    let verified = project.run(&["data", "verify", "cornell", "--data-dir", &data]);
+    verified.says("warning: cornell/out1_node_feature_label.txt and texas/out1_node_feature_label.txt are one file");
+    // Counted by a separate script with Python's `Counter`: value and mean of 300 shuffles, to three digits.
+    let expected = [
+        ("texas", 0.192, 0.016, false),
+        ("wisconsin", 0.131, 0.010, false),
+        ("cornell", 0.017, 0.017, true),
+        ("actor", 0.000, 0.000, true),
+    ];
+    for (name, edge, shuffled, nothing) in expected {
+        let described = describe(&project, &data, name);
+        let found = &described["description"]["label-informativeness"];
+        let near = |field: &str, value: f64, by: f64| (found[field].as_f64().unwrap() - value).abs() <= by;
+        assert!(near("edge", edge, 0.0005) && near("shuffled", shuffled, 0.002), "{name}: {found}");
+        let warned = described["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "edges-say-nothing");
+        assert_eq!(warned, nothing, "{name}: {described}");
+    }
+    project.write(
+        "cornell.yaml",
+        "{ppgnn: 1, name: c, stages: {load: {params: {dataset: cornell}}, split: {inputs: {graph: load}, params: {method: file}}}}",
+    );
+    project.run(&["check", "cornell.yaml", "--data-dir", &data]).exit(0).says("[edges-say-nothing]");
+}
+
+#[test]
 fn the_guide_shows_what_describe_prints() {
     let Some(data) = real_data() else { return };
     let run = Project::new().run(&["data", "describe", "chameleon", "--data-dir", &data.display().to_string()]).exit(0);

@@ -1,15 +1,18 @@
 //! `ppgnn data verify`.
 
-use serde_json::json;
+use std::rc::Rc;
+
+use serde_json::{Value, json};
 
 use super::{DataContext, exit, files_text, note, print, print_json, title};
-use crate::catalogue::{FileState, Manifest, Misfit, Verified};
+use crate::catalogue::{FileState, Manifest, Misfit, SharedFile, Verified, shared_files};
 use crate::cli::failure::Failure;
 
 /// Read every file that is here and compare it with its digest
 ///
 /// A data set whose files all match is one line; every other file has its own line with the actual and the expected
-/// digest. Exit code 4 if a file is missing or does not match.
+/// digest. Exit code 4 if a file is missing or does not match. A file that another known data set has as well, byte for byte
+/// by the digests of both, is a warning: the two are not as different as their names.
 #[derive(clap::Args)]
 pub struct Args {
     /// Data sets to verify (default: all that have a file here)
@@ -62,14 +65,45 @@ pub(super) fn run(args: &Args, context: &DataContext) -> Result<u8, Failure> {
             print(&text)?;
         }
     }
+    let shared = shared(&manifests, context);
     let code = if bad == 0 { exit::DONE } else { exit::DATA };
     if context.json {
-        print_json(&json!({"version": 1, "files": listed, "exit-code": code}))?;
+        print_json(
+            &json!({"version": 1, "files": listed, "shared": shared.iter().map(as_json).collect::<Vec<_>>(), "exit-code": code}),
+        )?;
     } else if listed.is_empty() {
         note(&format!("no data in {}; `ppgnn data fetch NAME` fetches a data set", context.dir.display()));
     } else if bad > 0 {
         note(&format!("error: {} missing or wrong", files_text(bad)));
         note("hint: `ppgnn data fetch NAME` fetches missing files and replaces wrong ones");
     }
+    if !context.json {
+        shared.iter().for_each(|file| note(&warning(file)));
+    }
     Ok(code)
+}
+
+/// The files of these data sets that another known one has as well.
+fn shared(manifests: &[Rc<Manifest>], context: &DataContext) -> Vec<SharedFile> {
+    // What is wrong with the manifest of another data set is told where that one is asked for.
+    let others: Vec<Rc<Manifest>> = context.catalogue.all().filter_map(|(_, found)| found.ok()).collect();
+    let is_asked = |(name, _): &(String, _)| manifests.iter().any(|manifest| manifest.name == *name);
+    let found = shared_files(others.iter().map(|manifest| &**manifest));
+    found.into_iter().filter(|file| file.places.iter().any(is_asked)).collect()
+}
+
+fn places(file: &SharedFile) -> Vec<String> {
+    file.places.iter().map(|(dataset, path)| format!("{dataset}/{}", path.display())).collect()
+}
+
+fn warning(file: &SharedFile) -> String {
+    format!(
+        "warning: {} are one file, byte for byte (SHA-256 {}): these data sets share what is in it",
+        places(file).join(" and "),
+        &file.sha256[..12]
+    )
+}
+
+fn as_json(file: &SharedFile) -> Value {
+    json!({"sha256": file.sha256, "files": places(file)})
 }
