@@ -60,11 +60,14 @@ fn read(name: &str) -> Values {
     values
 }
 
-/// A pipeline laid on the one that it extends.
+/// A pipeline laid on what it extends: a word is a built-in base.
 fn whole(path: &Path) -> Value {
     let over: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let Some(base) = over["extends"].as_str() else { return over };
-    let mut base = whole(&path.with_file_name(base));
+    let mut base = whole(&match base.contains('.') {
+        true => path.with_file_name(base),
+        false => pipelines().join("bases").join(format!("{base}.yaml")),
+    });
     lay(&mut base, over);
     base
 }
