@@ -1,9 +1,10 @@
-//! What is known by name: data sets (what they consist of, where their publishers keep them, how they are loaded) and settings
-//! of models.
+//! What is known by name: data sets (what they consist of, where their publishers keep them, how they are loaded), settings of
+//! models, and bases that pipelines extend.
 //!
 //! A manifest is a YAML file in `pipelines/datasets/`, data and no code; the settings of a model are one in `pipelines/models/`.
 //! Those of the project are compiled in, so that the program knows them wherever it runs; a folder of the user's own adds to them
-//! and overrides them by name.
+//! and overrides them by name. A base is a file in `pipelines/bases/`, compiled in as well. It is not overridden: a pipeline names a
+//! file of its own by its path.
 
 pub mod fetch;
 mod manifest;
@@ -79,6 +80,12 @@ static MODELS: &[(&str, &str)] = built_in!["models":
     "tdgnn",
 ];
 
+/// The bases of the project, by name.
+static BASES: &[(&str, &str)] = built_in!["bases":
+    "paper",
+    "standard",
+];
+
 /// The file that others include: of no model.
 const SHARED: &str = "shared";
 
@@ -124,6 +131,17 @@ impl Catalogue {
         self.models.get(name).map(|origin| origin.text("models", name))
     }
 
+    /// Returns the names of all bases, sorted.
+    pub fn bases(&self) -> impl Iterator<Item = &'static str> + Clone {
+        BASES.iter().map(|(name, _)| *name)
+    }
+
+    /// Returns the text of a base; `None` if there is no such name.
+    pub fn base(&self, name: &str) -> Option<Source> {
+        let (name, text) = BASES.iter().find(|(base, _)| *base == name)?;
+        Some(built_in_source("bases", name, text))
+    }
+
     /// Returns every manifest with its name, or what is wrong with it.
     pub fn all(&self) -> impl Iterator<Item = (String, Found)> {
         self.names().into_iter().filter_map(|name| self.get(&name).map(|found| (name, found)))
@@ -162,6 +180,19 @@ impl Known for DataFolder<'_> {
     fn model(&self, name: &str) -> Option<FoundText> {
         self.catalogue.model(name)
     }
+
+    fn bases(&self) -> Vec<String> {
+        self.catalogue.bases().map(str::to_owned).collect()
+    }
+
+    fn base(&self, name: &str) -> Option<Source> {
+        self.catalogue.base(name)
+    }
+}
+
+/// A text that is compiled in.
+fn built_in_source(kind: &str, name: &str, text: &'static str) -> Source {
+    Source { name: format!("<built-in>/{kind}/{name}.yaml"), folder: PathBuf::from("."), text: text.into() }
 }
 
 /// The files of a kind: those of the project, and those of `folders`.
@@ -189,10 +220,7 @@ impl Origin {
     /// Returns the text of a file of a kind.
     fn text(&self, kind: &str, name: &str) -> FoundText {
         let path = match self {
-            Self::BuiltIn(text) => {
-                let name = format!("<built-in>/{kind}/{name}.yaml");
-                return Ok(Source { name, folder: PathBuf::from("."), text: (*text).into() });
-            }
+            Self::BuiltIn(text) => return Ok(built_in_source(kind, name, text)),
             Self::File(path) => path,
         };
         let folder = path.parent().unwrap_or(Path::new(".")).to_owned();

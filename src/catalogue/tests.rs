@@ -22,7 +22,7 @@ fn read(text: &str) -> Result<Manifest, String> {
 
 #[test]
 fn the_tables_are_the_folders() {
-    for (kind, table) in [("datasets", DATASETS), ("models", MODELS)] {
+    for (kind, table) in [("datasets", DATASETS), ("models", MODELS), ("bases", BASES)] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER).join(kind);
         let files = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
         let listed: BTreeSet<String> = table.iter().map(|(name, _)| format!("{name}.yaml")).collect();

@@ -55,7 +55,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     pipeline.absent = AbsentData::Skip;
     let Findings { absent, warnings: found, notes, code } =
         if args.no_data { by_parameters(args, &plan)? } else { look(args, &pipeline, &plan, &catalogue, registry)? };
-    let (points, nodes, tables) = (pipeline.sweep.points.len(), plan.nodes.len(), pipeline.tables.len());
+    let (points, nodes, tables) = (pipeline.sweep.points.len(), count(&plan.needed()), pipeline.tables.len());
     if args.json {
         let warnings: Vec<_> =
             found.iter().map(|(node, w)| json!({"node": node, "code": w.code, "message": w.message})).collect();
@@ -72,6 +72,11 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         }
     }
     Ok(code)
+}
+
+/// How many nodes a run would need.
+fn count(needed: &[bool]) -> usize {
+    needed.iter().filter(|needed| **needed).count()
 }
 
 /// A pipeline with the first round of its searches.
@@ -243,8 +248,8 @@ struct Decisions(BTreeSet<(String, String)>);
 impl Decisions {
     fn on(plan: &Plan, graph: NodeId) -> Self {
         let mut reached = vec![false; plan.nodes.len()];
-        let mut decisions = BTreeSet::new();
-        for (id, node) in plan.iter() {
+        let (mut decisions, needed) = (BTreeSet::new(), plan.needed());
+        for (id, node) in plan.iter().filter(|(id, _)| needed[id.0]) {
             reached[id.0] = id == graph || node.inputs.iter().any(|edge| reached[edge.node.0]);
             let params = ["select", "stop-on", "metric", "pick"].iter().filter(|_| reached[id.0]);
             for param in params {

@@ -1,5 +1,6 @@
 //! `ppgnn dag`: draws the graph of nodes for Mermaid or Graphviz.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use ppgnn_stages::contract::Registry;
@@ -7,7 +8,7 @@ use ppgnn_stages::contract::Registry;
 use super::failure::Failure;
 use super::project::PipelineArgs;
 use super::{exit, print};
-use crate::plan::{NodeId, Plan};
+use crate::plan::{Edge, NodeId, Plan};
 
 /// Print the graph of nodes, or of stages, for Mermaid or Graphviz
 #[derive(clap::Args)]
@@ -39,8 +40,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let plan = args.pipeline.plan(registry)?;
     let store = args.pipeline.store.look()?;
     let there = |id: NodeId| store.has(&plan.node(id).key, plan.node(id).stage.name);
-    let nodes = of_nodes(&plan, there);
-    let drawing = if args.stages { of_stages(&plan, &nodes) } else { nodes };
+    let drawn = drawn(&plan);
+    let nodes = of_nodes(&plan, &drawn, there);
+    let drawing = if args.stages { of_stages(&plan, &drawn, &nodes) } else { nodes };
     print(&match args.format {
         Format::Mermaid => mermaid(&drawing),
         Format::Dot => dot(&drawing),
@@ -48,18 +50,27 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-fn of_nodes(plan: &Plan, there: impl Fn(NodeId) -> bool) -> Drawing {
+/// Returns the nodes that are drawn: what nothing needs is left out.
+fn drawn(plan: &Plan) -> Vec<NodeId> {
+    let needed = plan.needed();
+    plan.iter().map(|(id, _)| id).filter(|id| needed[id.0]).collect()
+}
+
+fn of_nodes(plan: &Plan, drawn: &[NodeId], there: impl Fn(NodeId) -> bool) -> Drawing {
+    let place: HashMap<NodeId, usize> = drawn.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+    let arrow = |to: usize, edge: &Edge| Some((*place.get(&edge.node)?, to, edge.slot));
+    let into = |(at, id): (usize, &NodeId)| plan.node(*id).inputs.iter().filter_map(move |edge| arrow(at, edge));
     Drawing {
-        boxes: plan.iter().map(|(id, n)| (n.name.to_string(), there(id))).collect(),
-        arrows: plan.iter().flat_map(|(id, n)| n.inputs.iter().map(move |e| (e.node.0, id.0, e.slot))).collect(),
+        boxes: drawn.iter().map(|id| (plan.node(*id).name.to_string(), there(*id))).collect(),
+        arrows: drawn.iter().enumerate().flat_map(into).collect(),
     }
 }
 
-fn of_stages(plan: &Plan, nodes: &Drawing) -> Drawing {
+fn of_stages(plan: &Plan, drawn: &[NodeId], nodes: &Drawing) -> Drawing {
     let mut names: Vec<&str> = Vec::new();
     let mut counts: Vec<(usize, usize)> = Vec::new();
     let mut place = Vec::new();
-    for (node, (_, cached)) in plan.nodes.iter().zip(&nodes.boxes) {
+    for (node, (_, cached)) in drawn.iter().map(|id| plan.node(*id)).zip(&nodes.boxes) {
         let at = names.iter().position(|n| *n == node.name.stage).unwrap_or_else(|| {
             names.push(&node.name.stage);
             counts.push((0, 0));

@@ -1,5 +1,7 @@
-//! `ppgnn list`: what pipelines can be made of, with parameters, defaults and ranges, and the data sets and settings that are known.
+//! `ppgnn list`: what pipelines can be made of, with parameters, defaults and ranges, and the data sets, settings and bases that are
+//! known.
 
+mod bases;
 mod settings;
 
 use std::path::{Path, PathBuf};
@@ -13,11 +15,12 @@ use ppgnn_stages::models::ModelDef;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::project::DataArgs;
 use super::{exit, note, print, print_as, print_json};
-use crate::catalogue::{self, Catalogue};
+use crate::catalogue::{self, Catalogue, DataFolder};
 use crate::pipeline::{Overrides, Pipeline};
 
-/// List stages, models, formats, metrics, data sets or settings of models
+/// List stages, models, formats, metrics, data sets, settings of models or bases of pipelines
 #[derive(clap::Args)]
 pub struct Args {
     /// What to list
@@ -44,6 +47,8 @@ enum What {
     Datasets,
     /// Published settings of models and the spaces that are searched, or the file of one model
     Settings,
+    /// Bases that a pipeline can extend, or the text of one
+    Bases,
 }
 
 /// A row to list.
@@ -73,10 +78,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             registry.rows::<ScoreDef>().map(of_score).collect()
         }
         What::Datasets => return datasets(args, registry),
-        What::Settings => {
-            let catalogue = Catalogue::new(&[PathBuf::from(catalogue::FOLDER)]);
-            return settings::run(args.name.as_deref(), args.json, &catalogue);
-        }
+        What::Settings => return settings::run(args.name.as_deref(), args.json, &catalogue()),
+        What::Bases => return bases::run(args.name.as_deref(), args.json, &catalogue()),
     };
     if let Some(name) = &args.name {
         let known: Vec<String> = items.iter().map(|i| i.name.clone()).collect();
@@ -104,12 +107,17 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
+/// What is known here without a pipeline.
+fn catalogue() -> Catalogue {
+    Catalogue::new(&[PathBuf::from(catalogue::FOLDER)])
+}
+
 /// Lists the data sets of a pipeline file, or the known ones.
 fn datasets(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if let Some(file) = args.name.as_ref().map(Path::new).filter(|f| f.is_file()) {
         return of_file(file, args.json, registry);
     }
-    let catalogue = Catalogue::new(&[PathBuf::from(catalogue::FOLDER)]);
+    let catalogue = catalogue();
     let names = catalogue.names();
     if let Some(name) = args.name.as_ref().filter(|name| !names.contains(name)) {
         let hint = match registry.rows::<FormatDef>().any(|row| row.variant().name == name) {
@@ -239,7 +247,9 @@ fn of_row(row: &Variant) -> Item {
 }
 
 fn of_file(file: &Path, as_json: bool, registry: &Registry) -> Result<u8, Failure> {
-    let pipeline = Pipeline::load(file, &Overrides::default(), registry, &crate::pipeline::Nothing)?;
+    let data = DataArgs { data_dir: PathBuf::from("data") };
+    let known = DataFolder { catalogue: &data.catalogue(Some(file)), data_dir: &data.data_dir };
+    let pipeline = Pipeline::load(file, &Overrides::default(), registry, &known)?;
     let (mut out, mut listed) = (String::new(), Vec::new());
     for (key, params) in &pipeline.datasets.all {
         out.push_str(&format!("{:<20} {}\n", key.name, params.value()));

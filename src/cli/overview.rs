@@ -206,8 +206,9 @@ impl Shown<'_> {
                 "\nsearch: {known} of {of} trials of {count} searches are known; the others depend on their results, and the price leaves them out"
             ));
         }
-        if plan.unshared > plan.nodes.len() {
-            out.push_str(&format!("\nsharing: {} nodes instead of {}", plan.nodes.len(), plan.unshared));
+        let shared = plan.needed().into_iter().filter(|needed| *needed).count();
+        if plan.unshared > shared {
+            out.push_str(&format!("\nsharing: {shared} nodes instead of {}", plan.unshared));
         }
         out.push('\n');
         self.push_notes(&mut out);

@@ -2,22 +2,27 @@
 //!
 //! There is one rule for all of them: mappings merge name by name, everything else is replaced, and `null` removes.
 //! A file wins over the one it extends, a profile over the file, `--set` over everything.
+//!
+//! What a file extends is a built-in base if it is a word, and else the path of a file: a word has no `.`, `/` or `\`. So a file
+//! `standard.yaml` beside the pipeline never stands in for the base `standard`, nor the base for the file.
 
-use std::path::{Path, PathBuf};
+mod chain;
 
-use ppgnn_stages::contract::bounded;
+use std::path::Path;
+
 use ppgnn_stages::contract::params::{list, nearest_help};
 
-use super::file::Match;
+use super::file::{Match, text_of};
+use super::known::Known;
 use super::problem::{PipelineError, Problems};
+use super::reader::Reader;
 use super::set_option::{EXPECTED, SetOption};
-use super::source::{Sources, Span};
+use super::source::{Source, Sources, Span};
 use super::yaml::{self, Data, Key, Node};
+use chain::Chain;
 
 /// The version of the file format that this program reads.
 pub const FORMAT: u64 = 1;
-/// The longest chain of files of which each extends the next.
-const MOST_EXTENDED: usize = 100;
 
 /// What the command line adds to a file.
 #[derive(Clone, Debug, Default)]
@@ -67,9 +72,14 @@ pub struct Document {
 ///
 /// # Errors
 /// Everything that is wrong with the texts themselves.
-pub fn load(path: &Path, overrides: &Overrides, sources: &mut Sources) -> Result<Document, PipelineError> {
+pub fn load(
+    path: &Path,
+    overrides: &Overrides,
+    known: &dyn Known,
+    sources: &mut Sources,
+) -> Result<Document, PipelineError> {
     let mut problems = Problems::default();
-    let root = read_chain(path, None, &mut Vec::new(), sources, &mut problems);
+    let root = Chain { known, above: Vec::new(), sources, problems: &mut problems }.file(path, None);
     let Some(mut root) = root.filter(|_| problems.is_empty()) else { return Err(problems.into_error(sources)) };
     let profiles = names(root.get("profiles"));
     if let Some(name) = &overrides.profile {
@@ -95,42 +105,18 @@ pub fn of_text(place: &str, text: &str, sources: &mut Sources) -> Result<Documen
     Ok(Document { root, forced: Vec::new(), profile: None, profiles: Vec::new() })
 }
 
-/// Reads a file and, below it, the one it extends.
-fn read_chain(
-    path: &Path,
-    named_at: Option<&Span>,
-    chain: &mut Vec<PathBuf>,
-    sources: &mut Sources,
-    problems: &mut Problems,
-) -> Option<Node> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let text = match bounded::text(path) {
-        Ok(text) => text,
-        Err(error) => {
-            let own = Span { source: sources.add(path.display().to_string(), folder, ""), range: 0..0 };
-            let message = format!("cannot read `{}`: {error}", path.display());
-            return problems.refuse(named_at.unwrap_or(&own), message, None);
-        }
-    };
-    let source = sources.add(path.display().to_string(), folder, &text);
-    let root = yaml::read(sources, source, problems)?;
-    check_format(&root, problems)?;
-    let Some(extends) = root.get("extends") else { return Some(root) };
-    let Data::Scalar(serde_json::Value::String(base)) = &extends.data else {
-        return problems.refuse(&extends.span, "expected the path of one other file", None);
-    };
-    let base = folder.join(base);
-    chain.push(std::fs::canonicalize(path).unwrap_or(path.to_owned()));
-    if chain.len() == MOST_EXTENDED {
-        let message = format!("more than {MOST_EXTENDED} files extend one another");
-        return problems.refuse(&extends.span, message, None);
-    }
-    if chain.contains(&std::fs::canonicalize(&base).unwrap_or(base.clone())) {
-        let help = Some("remove one `extends` of the cycle".into());
-        return problems.refuse(&extends.span, format!("`{}` extends itself", base.display()), help);
-    }
-    let base = read_chain(&base, Some(&extends.span), chain, sources, problems)?;
-    Some(merge(base, root))
+/// Returns what a base says that it is for.
+///
+/// # Errors
+/// Everything that is wrong with its text.
+pub fn base_about(base: Source) -> Result<String, PipelineError> {
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
+    let source = sources.push(base);
+    let root = yaml::read(&sources, source, &mut problems);
+    let about = root.as_ref().and_then(|root| Reader { problems: &mut problems }.required(root, "about", None));
+    let about = about.map(|node| text_of(&node.value())).unwrap_or_default();
+    problems.finish(&sources)?;
+    Ok(about)
 }
 
 /// Checks that a file starts with a version of the format that this program reads.
@@ -153,8 +139,17 @@ pub fn check_format(root: &Node, problems: &mut Problems) -> Option<()> {
     }
 }
 
+/// Whose place a mapping has that both sides have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// That of the side below, where it was written first.
+    Below,
+    /// That of the side above.
+    Above,
+}
+
 /// Lays `over` on `base`.
-fn merge(base: Node, over: Node) -> Node {
+fn merge(base: Node, over: Node, place: Place) -> Node {
     match (base.data, over.data) {
         (Data::Map(mut entries), Data::Map(new)) => {
             for (key, value) in new {
@@ -164,15 +159,15 @@ fn merge(base: Node, over: Node) -> Node {
                     }
                     Some(at) => {
                         let (old_key, old) = entries.remove(at);
-                        // The place of a merged mapping is where it was written first.
                         let both_maps = matches!((&old.data, &value.data), (Data::Map(_), Data::Map(_)));
-                        entries.insert(at, (if both_maps { old_key } else { key }, merge(old, value)));
+                        let key = if both_maps && place == Place::Below { old_key } else { key };
+                        entries.insert(at, (key, merge(old, value, place)));
                     }
                     None if value.is_null() => {}
                     None => entries.push((key, value)),
                 }
             }
-            Node { data: Data::Map(entries), span: base.span }
+            Node { data: Data::Map(entries), span: if place == Place::Below { base.span } else { over.span } }
         }
         (_, data) => Node { data, span: over.span },
     }
@@ -195,7 +190,7 @@ fn apply_profile(root: Node, name: &str, sources: &mut Sources, problems: &mut P
             problems.add(&key.span, format!("a profile cannot change `{}`", key.name), None);
         }
     }
-    merge(root, profile)
+    merge(root, profile, Place::Below)
 }
 
 /// The names in a mapping.

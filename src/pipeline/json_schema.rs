@@ -68,7 +68,7 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "type": "string",
                 "description": "The set of settings that models start from, such as `published`: those of their files in `pipelines/models`",
             },
-            "extends": {"type": "string", "description": "Path of one other file that this one extends"},
+            "extends": {"type": "string", "description": "What this file is laid on: a built-in base by name, such as `standard`, or the path of one other file"},
             "datasets": {
                 "type": "object",
                 "description": "Data sets by name: parameters of `load`",
@@ -117,8 +117,8 @@ pub fn json_schema(registry: &Registry) -> Value {
             },
             "profiles": {
                 "type": "object",
-                "description": "Named changes to the file, chosen with --profile",
-                "additionalProperties": {"type": "object"},
+                "description": "Named changes to the file, chosen with --profile; null removes one of the file that is extended",
+                "additionalProperties": {"type": ["object", "null"]},
             },
         },
         // A file that extends another may have the rest of a table from there.

@@ -1,4 +1,4 @@
-//! What is known by name without the pipeline: data sets, and settings of models.
+//! What is known by name without the pipeline: data sets, settings of models, and bases that pipelines extend.
 
 use super::problem::PipelineError;
 use super::source::Source;
@@ -28,6 +28,10 @@ pub trait Known {
     fn dataset(&self, name: &str) -> Option<Result<KnownDataset, PipelineError>>;
     /// Returns the file of a model; `None` if it has none.
     fn model(&self, name: &str) -> Option<FoundText>;
+    /// Returns the names of all built-in bases.
+    fn bases(&self) -> Vec<String>;
+    /// Returns the text of a built-in base; `None` if there is no such name.
+    fn base(&self, name: &str) -> Option<Source>;
 }
 
 /// Nothing is known.
@@ -41,6 +45,12 @@ impl Known for Nothing {
         None
     }
     fn model(&self, _: &str) -> Option<FoundText> {
+        None
+    }
+    fn bases(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn base(&self, _: &str) -> Option<Source> {
         None
     }
 }

@@ -21,7 +21,7 @@ mod yaml;
 pub use axes::{Axis, Sweep, holds, same_label};
 pub use datasets::{DATASET_PARAM, DATASET_STAGE, Datasets};
 pub use device::DeviceRequest;
-pub use document::{FORMAT, Forced, Overrides, Setting, check_format};
+pub use document::{FORMAT, Forced, Overrides, Setting, base_about, check_format};
 pub use file::{AbsentData, AxisValue, TABLE_STAGE, TableEntry, label, text_of};
 pub use json_schema::json_schema;
 pub use known::{FoundText, Known, KnownDataset, Nothing};

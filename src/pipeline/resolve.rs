@@ -86,7 +86,7 @@ impl Pipeline {
         known: &dyn Known,
     ) -> Result<Self, PipelineError> {
         let mut sources = Sources::default();
-        let document = document::load(path, overrides, &mut sources)?;
+        let document = document::load(path, overrides, known, &mut sources)?;
         Self::of(document, sources, registry, known)
     }
 

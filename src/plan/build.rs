@@ -4,7 +4,7 @@
 //! visit the stages above it again; nodes whose keys turn out equal become one, and [`sharing`] has the last word on keys. Work is
 //! linear in the number of nodes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -68,7 +68,9 @@ pub fn build_for(
         for (stage, is_wanted) in wanted.into_iter().enumerate() {
             let node = match at {
                 _ if !is_wanted => Err(NoNode::NotWanted),
-                Some(At::Open(search)) if builder.is_searched(stage) => Err(trials::open(&planned, search)),
+                Some(At::Open(search)) if builder.is_searched(stage) => {
+                    Err(trials::open(&builder.read_by(stage, point, &planned), search))
+                }
                 Some(At::PerSplit(of_splits)) if scored == Some(stage) => builder.per_split(stage, point, of_splits),
                 Some(At::PerSplit(_)) if builder.is_searched(stage) && needed[stage] => Err(NoNode::NotWanted),
                 _ => builder.node(stage, point, &planned),
@@ -81,7 +83,6 @@ pub fn build_for(
     builder.check_unused_datasets();
     builder.check_spaces();
     let nothing_left = builder.nodes.is_empty();
-    let unshared = pipeline.sweep.points.len() * pipeline.stages.len() + pipeline.tables.len();
     for table in &pipeline.tables {
         tables::add(&mut builder, table, &of_points);
     }
@@ -103,8 +104,10 @@ pub fn build_for(
         known_data,
         trials,
         searches: Vec::new(),
-        unshared,
+        wired: wired(pipeline),
+        unshared: 0,
     };
+    plan.unshared = unshared(&plan, pipeline);
     let moved = sharing::share(&mut plan);
     forced::check(&plan, pipeline, &unset, &|id| moved.get(id.0).copied().unwrap_or(id), asked)?;
     Ok(plan)
@@ -192,6 +195,15 @@ impl<'b> Builder<'b> {
         let node = self.make(stage, point, upstream);
         self.made[stage].insert(values, node);
         node
+    }
+
+    /// Returns what a stage would read at a point where a search has not ended, as far as what is not searched tells.
+    fn read_by(&mut self, stage: usize, point: &[usize], planned: &[Planned]) -> Vec<Planned> {
+        let (used, registry) = (&self.pipeline.stages[stage], self.around.registry);
+        let checked = self.written(stage, point).ok().and_then(|all| used.def.check(registry, &all).ok());
+        let needs = checked.as_ref().map(Checked::needs).unwrap_or_default();
+        let read = used.inputs.iter().filter(|(slot, _)| slot.arity != Arity::Optional || needs.contains(&slot.name));
+        read.flat_map(|(_, from)| from).map(|from| planned[*from]).collect()
     }
 
     fn make(&mut self, stage: usize, point: &[usize], upstream: &[Planned]) -> Planned {
@@ -462,6 +474,21 @@ pub fn searched(pipeline: &Pipeline) -> Vec<String> {
     let reached = reaching_axes(pipeline).into_iter().zip(&pipeline.stages);
     let decided = reached.filter(|(axes, _)| trials.is_some_and(|trials| axes.contains(&trials)));
     decided.map(|(_, used)| used.name.name.clone()).collect()
+}
+
+/// The stages that another stage is wired to.
+fn wired(pipeline: &Pipeline) -> BTreeSet<String> {
+    let from = pipeline.stages.iter().flat_map(|used| &used.inputs).flat_map(|(_, from)| from);
+    from.map(|stage| pipeline.stages[*stage].name.name.clone()).collect()
+}
+
+/// Nodes there would be if points of the sweep shared nothing: one for every stage that is needed somewhere.
+fn unshared(plan: &Plan, pipeline: &Pipeline) -> usize {
+    let needed = plan.needed();
+    let of_needed = plan.iter().filter(|(id, _)| needed[id.0]).map(|(_, node)| node.name.stage.as_str());
+    let stages: HashSet<&str> = of_needed.collect();
+    let planned = pipeline.stages.iter().filter(|used| stages.contains(used.name.name.as_str())).count();
+    pipeline.sweep.points.len() * planned + pipeline.tables.len()
 }
 
 /// For every stage the axes whose values can change it or something above it.

@@ -291,6 +291,8 @@ pub struct Plan {
     pub trials: Vec<TrialNodes>,
     /// How far the searches are.
     pub searches: Vec<SearchState>,
+    /// Stages that another stage is wired to, whether or not a node reads one of theirs.
+    pub wired: BTreeSet<String>,
     /// Nodes there would be if points of the sweep shared nothing.
     pub unshared: usize,
 }
@@ -345,21 +347,25 @@ impl Plan {
         needed
     }
 
-    /// Returns what the pipeline is for: the nodes that no other node needs, of the stages that no other stage uses. Being
+    /// Returns, for every node, whether what the pipeline is for needs it.
+    pub fn needed(&self) -> Vec<bool> {
+        self.ancestors(&self.leaves())
+    }
+
+    /// Returns what the pipeline is for: the nodes of the stages that no other stage is wired to, and that no node needs. Being
     /// sliced does not count: the pipeline asks for the whole as well. A node of another stage that is not needed is there
-    /// because of a sweep, such as the eigenpairs of an operator on which only models without eigenpairs are trained.
-    /// What is published is wanted even where another node reads it.
+    /// because of a sweep, such as the eigenpairs of an operator on which only models without eigenpairs are trained, or because
+    /// of a base that wires what some models need. What is published is wanted even where another node reads it.
     pub fn leaves(&self) -> Vec<NodeId> {
         let mut leaf = vec![true; self.nodes.len()];
-        let mut used = BTreeSet::new();
         let whole = self.nodes.iter().filter(|n| n.slice_of().is_none());
         for edge in whole.flat_map(|n| &n.inputs) {
             leaf[edge.node.0] = false;
-            used.insert(&self.node(edge.node).name.stage);
         }
         let published: BTreeSet<NodeId> = self.outputs.iter().map(|output| output.node).collect();
-        let wanted =
-            |(id, node): &(NodeId, &Node)| published.contains(id) || leaf[id.0] && !used.contains(&node.name.stage);
+        let wanted = |(id, node): &(NodeId, &Node)| {
+            published.contains(id) || leaf[id.0] && !self.wired.contains(&node.name.stage)
+        };
         self.iter().filter(wanted).map(|(id, _)| id).collect()
     }
 }

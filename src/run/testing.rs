@@ -51,6 +51,7 @@ pub(super) fn plan_of(inputs: &[&[usize]], stage: impl Fn(usize) -> &'static str
         known_data: Vec::new(),
         trials: Vec::new(),
         searches: Vec::new(),
+        wired: Default::default(),
         unshared: 0,
     }
 }

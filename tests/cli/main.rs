@@ -14,6 +14,7 @@ mod support;
 
 mod bad_input;
 mod bands;
+mod bases;
 mod benches;
 mod bounded;
 mod cache;

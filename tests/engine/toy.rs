@@ -304,6 +304,7 @@ impl World {
             known_data: vec![],
             trials: Vec::new(),
             searches: Vec::new(),
+            wired: Default::default(),
             unshared: 0,
         };
         Self { root: dir.join("store"), log, plan, _dir: None }

@@ -2,7 +2,34 @@
 
 use serde_json::{Value, json};
 
+use super::super::known::{FoundText, KnownDataset};
 use super::*;
+
+/// Two built-in bases, one laid on the other.
+struct Bases;
+
+impl Known for Bases {
+    fn datasets(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn dataset(&self, _: &str) -> Option<Result<KnownDataset, PipelineError>> {
+        None
+    }
+    fn model(&self, _: &str) -> Option<FoundText> {
+        None
+    }
+    fn bases(&self) -> Vec<String> {
+        vec!["narrow".into(), "standard".into()]
+    }
+    fn base(&self, name: &str) -> Option<Source> {
+        let text = match name {
+            "standard" => "{ppgnn: 1, x: standard, y: standard}",
+            "narrow" => "{ppgnn: 1, extends: standard, y: narrow}",
+            _ => return None,
+        };
+        Some(Source { name: format!("<built-in>/{name}"), folder: ".".into(), text: text.into() })
+    }
+}
 
 /// Reads the first of some files, with a profile and `--set` options.
 fn load_files(files: &[(&str, &str)], profile: Option<&str>, set: &[&str]) -> Result<Document, Vec<String>> {
@@ -13,7 +40,7 @@ fn load_files(files: &[(&str, &str)], profile: Option<&str>, set: &[&str]) -> Re
     }
     let set = set.iter().map(|s| (*s).to_owned()).collect();
     let overrides = Overrides { profile: profile.map(str::to_owned), set };
-    let loaded = load(&dir.path().join(files[0].0), &overrides, &mut Sources::default());
+    let loaded = load(&dir.path().join(files[0].0), &overrides, &Bases, &mut Sources::default());
     let folder = format!("{}/", dir.path().display());
     let shown = |p: &super::super::problem::Problem| match &p.help {
         Some(help) => format!("{} ({help})", p.message.replace(&folder, "")),
@@ -70,7 +97,57 @@ fn a_circle_of_files_and_a_missing_one_are_refused() {
     );
     let missing = problems("{ppgnn: 1, extends: b.yaml}", None, &[]);
     assert!(missing.len() == 1 && missing[0].starts_with("cannot read `b.yaml`: "), "{missing:?}");
-    assert_eq!(problems("{ppgnn: 1, extends: [b, c]}", None, &[]), ["expected the path of one other file"]);
+    assert_eq!(
+        problems("{ppgnn: 1, extends: [b, c]}", None, &[]),
+        ["expected the name of a built-in base, or the path of one other file"]
+    );
+}
+
+#[test]
+fn a_word_is_a_built_in_base_and_a_path_is_a_file() {
+    // A file of the same name is neither taken for the base, nor hidden by it.
+    let own = ("standard.yaml", "{ppgnn: 1, x: file}");
+    let of = |extends: &str| {
+        let text = format!("{{ppgnn: 1, extends: {extends}, z: own}}");
+        load_files(&[("a.yaml", &text), own], None, &[]).unwrap().root.value()
+    };
+    assert_eq!((&of("standard")["x"], &of("standard")["z"]), (&json!("standard"), &json!("own")));
+    assert_eq!((&of("standard.yaml")["x"], &of("./standard.yaml")["x"]), (&json!("file"), &json!("file")));
+    assert_eq!((&of("narrow")["x"], &of("narrow")["y"]), (&json!("standard"), &json!("narrow")));
+    // A file of that name may extend the base itself, and a path without an ending is a path.
+    let itself = load_files(&[("standard.yaml", "{ppgnn: 1, extends: standard, z: 1}")], None, &[]).unwrap();
+    assert_eq!(itself.root.value()["x"], "standard");
+    let bare =
+        load_files(&[("a.yaml", "{ppgnn: 1, extends: ./standard}"), ("standard", "{ppgnn: 1, x: bare}")], None, &[]);
+    assert_eq!(bare.unwrap().root.value()["x"], "bare");
+}
+
+#[test]
+fn a_base_that_is_not_built_in_is_refused_with_what_may_be_meant() {
+    let known = "built-in bases are `narrow`, `standard`; the path of a file has its ending, such as";
+    assert_eq!(
+        problems("{ppgnn: 1, extends: standart}", None, &[]),
+        [format!("there is no built-in base `standart` (did you mean `standard`? {known} `standart.yaml`)")]
+    );
+    assert_eq!(
+        problems("{ppgnn: 1, extends: mine}", None, &[]),
+        [format!("there is no built-in base `mine` ({known} `mine.yaml`)")]
+    );
+    let beside = [("a.yaml", "{ppgnn: 1, extends: mine}"), ("mine.yaml", "{ppgnn: 1}")];
+    let help = "write `extends: mine.yaml` for the file beside this one; a word is a built-in base";
+    assert_eq!(load_files(&beside, None, &[]).unwrap_err(), [format!("there is no built-in base `mine` ({help})")]);
+}
+
+#[test]
+fn what_is_missing_is_missing_from_the_file_and_not_from_its_base() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.yaml");
+    std::fs::write(&path, "ppgnn: 1\nextends: standard\n").unwrap();
+    let mut sources = Sources::default();
+    let root = load(&path, &Overrides::default(), &Bases, &mut sources).unwrap().root;
+    assert_eq!(sources.position(&root.span).0, path.display().to_string());
+    let (_, x) = &root.entries()[1];
+    assert_eq!(sources.position(&x.span).0, "<built-in>/standard");
 }
 
 #[test]

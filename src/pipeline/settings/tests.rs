@@ -21,6 +21,12 @@ impl Known for Models {
         let text = format!("ppgnn: 1\nabout: a\nsource: b\n{}", self.0).into();
         (name == "gpr-gnn").then(|| Ok(Source { name: "gpr-gnn.yaml".into(), folder: "models".into(), text }))
     }
+    fn bases(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn base(&self, _: &str) -> Option<Source> {
+        None
+    }
 }
 
 const SET: &str = "settings:

@@ -136,6 +136,12 @@ impl Known for TwoDatasets {
     fn model(&self, _: &str) -> Option<FoundText> {
         None
     }
+    fn bases(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn base(&self, _: &str) -> Option<Source> {
+        None
+    }
     fn dataset(&self, name: &str) -> Option<Result<KnownDataset, PipelineError>> {
         let key = Key { name: "path".into(), span: Span::default() };
         let path = Node { data: Data::Scalar(format!("{name}.npz").into()), span: Span::default() };
