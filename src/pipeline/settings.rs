@@ -103,6 +103,11 @@ impl Lookup<'_> {
         self.setting(path, point).is_some()
     }
 
+    /// What axes, `when` or the command line set a parameter to at a point.
+    pub fn set(&self, path: &Path, point: &[usize]) -> Option<Value> {
+        self.setting(path, point).map(|setting| setting.value.value())
+    }
+
     /// The model at a point, if one is named.
     pub fn model(&self, point: &[usize]) -> Option<String> {
         self.value(&(MODEL_STAGE.to_owned(), MODEL_PARAM.to_owned()), point).map(|model| text_of(&model))

@@ -292,6 +292,12 @@ fn what_a_point_sets_is_not_searched_there() {
     };
     assert_eq!(searches(&[]), [1, 2, 1, 2], "MLP and PP-GNN on both graphs");
     assert_eq!(searches(&["--set", "train.dropout=0.1"]), [1, 1, 1, 1]);
+    // Nor is what depends on another value of it.
+    let start = "search: {trials: 3, params: {train.lr: [0.01, 0.02, 0.03], train.alpha: {values: [0.1, 0.5], when: {train.init: ppr}}}}\n";
+    let starts = BASE.replace("MLP: {train.model: mlp}", "Random: {train.model: gpr-gnn, train.init: random}");
+    let starts = starts.replace("PP-GNN: {train.model: pp-gnn}", "PPR: {train.model: gpr-gnn, train.init: ppr}");
+    project.write("s.yaml", format!("{starts}{start}"));
+    assert_eq!(searches(&[]), [1, 2, 1, 2], "a random start has no α");
 }
 
 #[test]

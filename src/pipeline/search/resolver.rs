@@ -16,7 +16,7 @@ use super::super::source::{Sources, Span};
 use super::super::space::{self, Written};
 use super::super::yaml::Key;
 use super::{Choose, Group, Search, SearchEntry, TRIAL_AXIS, node};
-use crate::search::{Domain, Sampler, Space};
+use crate::search::{Condition, Domain, Param, Sampler, Space};
 
 /// The parameter of a stage that makes metrics which says whether test nodes are scored.
 const UNTESTED: &str = "test";
@@ -166,7 +166,7 @@ impl<'r> Resolver<'r> {
             path.is_some_and(|path| look.is_set(&path, point))
         };
         self.refuse_swept(&places, sweep)?;
-        written.retain(|(key, _)| !is_set(key));
+        written.retain_mut(|(key, param)| !is_set(key) && may_vary(param, &look, point));
         for (key, _) in &written {
             let (stage, param) = key.name.split_once('.').unwrap_or_default();
             self.refuse_luck(key, stage, param);
@@ -293,4 +293,13 @@ fn most(domain: &Domain) -> Option<Value> {
         Domain::Int { to, .. } => Some((*to).into()),
         Domain::Float { to, .. } => Some((*to).into()),
     }
+}
+
+/// Settles the condition of a parameter on one that is set at a point. Returns whether the parameter can be searched there.
+fn may_vary(param: &mut Option<Param>, look: &Lookup, point: &[usize]) -> bool {
+    let Some(param) = param else { return false };
+    let path = |when: &Condition| when.path.split_once('.').map(|(stage, param)| (stage.to_owned(), param.to_owned()));
+    let set = param.when.as_ref().and_then(|when| look.set(&path(when)?, point));
+    let Some(value) = set else { return true };
+    param.when.take().is_none_or(|when| when.values.contains(&value))
 }
