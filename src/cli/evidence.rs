@@ -217,24 +217,29 @@ fn settings(stored: &Stored, id: NodeId, registry: &Registry) -> Vec<Setting> {
     let mut seen = BTreeSet::new();
     for node in runs::behind(stored.plan, id).rev().filter(|node| seen.insert(&node.name.stage)) {
         let files: BTreeSet<&str> = node.params.files().map(|(name, _)| name).collect();
+        let defaults = defaults(node, registry);
         let of_node = node.params.all().iter().filter(|(name, _)| !files.contains(name.as_str()));
         let of_node = of_node.map(|(name, value)| Setting {
             stage: node.name.stage.clone(),
             parameter: name.clone(),
             value: value.clone(),
-            default: default_of(node, name, registry).as_ref() == Some(value),
+            default: defaults.contains(name.as_str()),
         });
         all.push(of_node.collect::<Vec<_>>());
     }
     all.into_iter().rev().flatten().collect()
 }
 
-/// What a parameter is if nobody sets it, by the schema of the stage or of the row that it chose.
-fn default_of(node: &Node, param: &str, registry: &Registry) -> Option<Value> {
-    let own = node.stage.own_schema(registry);
-    let of_row = node.params.variant().map(|row| row.schema());
-    let mut schemas = std::iter::once(&*own).chain(of_row);
-    schemas.find_map(|schema| schema.get("properties")?.get(param)).and_then(|found| found.get("default")).cloned()
+/// The parameters of a node that are what they would be if nobody had set them and all others were as they are.
+fn defaults<'n>(node: &'n Node, registry: &Registry) -> BTreeSet<&'n str> {
+    let all = node.params.all();
+    let is_default = |name: &&str| {
+        let mut others = all.clone();
+        others.shift_remove(*name);
+        let completed = node.stage.check(registry, &others);
+        completed.is_ok_and(|completed| completed.all().get(*name) == all.get(*name))
+    };
+    all.keys().map(String::as_str).filter(is_default).collect()
 }
 
 /// The files of a node with their digests; those of a list are in its order.

@@ -71,7 +71,7 @@ fn the_edges_of_cornell_say_nothing_about_labels_that_are_those_of_texas() {
     let expected = [
         ("texas", 0.192, 0.016, false),
         ("wisconsin", 0.131, 0.010, false),
-        ("cornell", 0.017, 0.017, true),
+        ("cornell", 0.017, 0.016, true),
         ("actor", 0.000, 0.000, true),
     ];
     for (name, edge, shuffled, nothing) in expected {

@@ -54,7 +54,9 @@ impl Traced<'_> {
         let (defaults, set): (Vec<&Setting>, Vec<_>) =
             self.evidence.settings.iter().partition(|setting| setting.default);
         section(&mut out, "settings that are not the default", set.iter().map(|setting| one(setting)));
-        section(&mut out, "defaults", by_stage(&defaults));
+        // What is off unless it is set says nothing; JSON has it.
+        let on: Vec<&Setting> = defaults.into_iter().filter(|setting| !setting.value.is_null()).collect();
+        section(&mut out, "defaults", by_stage(&on));
         let files = self.evidence.data.iter();
         let files =
             files.map(|file| format!("{} {}: {}, BLAKE3 {}", file.node, file.parameter, file.file, file.blake3));
