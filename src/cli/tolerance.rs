@@ -87,7 +87,7 @@ impl ToleranceArgs {
                 &format!("\n  {table}: {row}, {column}: {ours} against {published}, {deviations:.1} deviations away");
         }
         let hint =
-            "the tables are complete all the same; `ppgnn why` and the notes of the cells say what a cell is made of";
+            "the tables are complete all the same; `ppgnn trace` and the notes of the cells say what a cell is made of";
         Some(Failure::new(exit::OUTSIDE, message, Some(hint)))
     }
 
