@@ -9,7 +9,8 @@ use super::outputs::{self, OutputFile};
 use super::project::{PipelineArgs, every_node};
 use super::tolerance::ToleranceArgs;
 use super::{exit, note, print, targets};
-use crate::plan::{NodeId, Output, Plan};
+use crate::pipeline::plural;
+use crate::plan::{Output, Plan};
 use crate::report::Page;
 
 /// Print a table of a pipeline from the store, without running anything
@@ -69,16 +70,18 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         return Err(Failure::usage("the pipeline has no tables", Some("add `tables:` to the file")));
     }
     let rest = plan.without(registry, &outputs::not_there(&plan, &store));
-    let partial: Vec<NodeId> = outputs::partial(&plan, &rest).collect();
     let made = Artifacts::new(&rest, args.pipeline.store.look()?)?;
     let (mut parts, mut tables) = (Vec::new(), Vec::new());
     for output in wanted {
         let files = match outputs::files(&plan, output, &store)? {
-            None if partial.contains(&output.node) => {
+            None if !rest.node(output.node).inputs.is_empty() => {
                 let runs = |plan: &Plan| plan.node(output.node).inputs.len();
-                let lacks = runs(&plan) - runs(&rest);
-                let hint = format!("`ppgnn run {}` computes them", args.pipeline.words());
-                note(&format!("note: table `{}` lacks {lacks} of {} runs; {hint}", output.name, runs(&plan)));
+                let (lacks, open) = (runs(&plan) - runs(&rest), plan.searches.iter().filter(|s| !s.ended).count());
+                let searches = plural(open, "search that has", "searches that have");
+                let open =
+                    if open > 0 { format!(", and what {searches} not ended would choose") } else { String::new() };
+                let hint = format!("`ppgnn run {}` completes it", args.pipeline.words());
+                note(&format!("note: table `{}` lacks {lacks} of {} runs{open}; {hint}", output.name, runs(&plan)));
                 made.compute(output.node)?;
                 let files = outputs::files(&rest, output, made.store())?;
                 files.map(|files| files.into_iter().map(OutputFile::of_no_artifact).collect())

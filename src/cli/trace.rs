@@ -205,7 +205,7 @@ impl<'p> Traced<'p> {
 /// The table of the runs that are there, made as `ppgnn table` makes it; nothing if none is.
 fn so_far(stored: &Stored, output: &Output, args: &Args, registry: &Registry) -> Result<Option<Table>, Failure> {
     let rest = stored.plan.without(registry, &outputs::not_there(stored.plan, stored.store));
-    if !outputs::partial(stored.plan, &rest).any(|node| node == output.node) {
+    if rest.node(output.node).inputs.is_empty() {
         return Ok(None);
     }
     Artifacts::new(&rest, args.pipeline.store.look()?)?.get(output.node).map(Some)

@@ -327,6 +327,14 @@ fn targets_run_the_searches_that_they_need_and_nothing_is_searched_in_vain() {
     let state = project.run(&["plan", "s.yaml", "--json"]).exit(0).json()["searches"].clone();
     let ended: Vec<bool> = state.as_array().unwrap().iter().map(|search| search["ended"].as_bool().unwrap()).collect();
     assert_eq!(ended, [true, false, false, false]);
+    // The table of what there is can be looked at, and so can what is behind a cell.
+    let table = project.run(&["table", "s.yaml"]).exit(0).says("and what 3 searches that have not ended would choose");
+    assert!(
+        table.stdout.contains("| MLP | ") && table.stdout.contains("its search has not ended (0 of 6 trials)"),
+        "{}",
+        table.stdout
+    );
+    project.run(&["trace", "s.yaml", "MLP", "a"]).exit(0).prints("evaluate/a/MLP");
     // A table that could not be made, or results of another file, are found before the first trial.
     let table = "metric: test-accuracy}";
     project.write(
