@@ -7,7 +7,7 @@ use crate::support::{Project, real_data};
 
 /// Model, data set, and how far from the printed value it may end, in points: two of the printed standard deviations on WebKB; on Cora
 /// the larger of one standard deviation and 1.5; on Chameleon and Squirrel four, where results hinge on features and the range of the
-/// learning rate. Settings are published ones, tuned for other splits by other rules.
+/// learning rate. Settings are published ones, tuned for other splits by other rules, but for [`CHOSEN`].
 const BANDS: [(&str, &str, f64); 8] = [
     ("MLP", "texas", 12.7),
     ("H2GCN", "wisconsin", 9.4),
@@ -17,6 +17,15 @@ const BANDS: [(&str, &str, f64); 8] = [
     ("GPR-GNN", "cora", 1.5),
     ("SGCN", "cora", 1.5),
     ("SuperGAT", "cora", 1.5),
+];
+
+/// SuperGAT's settings for Cora were tuned with 20 training nodes of a class, and weigh the loss on edges by 11.3. On these splits validation
+/// nodes prefer 1.0 and less decay (88.6 % against 85.4 %), out of two weights of the loss and three decays.
+const CHOSEN: [&str; 4] = [
+    "--set",
+    "train[load.dataset=cora,method=SuperGAT].edge-loss=1.0",
+    "--set",
+    "train[load.dataset=cora,method=SuperGAT].weight-decay=0.002",
 ];
 
 /// The cell of a row and a column.
@@ -40,10 +49,13 @@ fn models_end_in_the_bands_of_the_paper() {
     let project = Project::new();
     let data = data.to_str().unwrap();
     let targets: Vec<String> = BANDS.iter().map(|(model, dataset, _)| format!("evaluate/{dataset}/{model}")).collect();
-    let mut args = vec!["run", pipeline, "--data-dir", data, "-q"];
+    let mut args = [&["run", pipeline, "--data-dir", data, "-q"], &CHOSEN[..]].concat();
     args.extend(targets.iter().map(String::as_str));
     project.run(&args).exit(0);
-    let table = |name: &str| project.run(&["table", pipeline, name, "--data-dir", data, "--format", "json"]).json();
+    let table = |name: &str| {
+        let args = ["table", pipeline, name, "--data-dir", data, "--format", "json"];
+        project.run(&[&args[..], &CHOSEN].concat()).json()
+    };
     let (apart, alike) = (table("heterophilic"), table("homophilic"));
     let mut far = Vec::new();
     for (model, dataset, band) in BANDS {
