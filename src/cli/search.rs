@@ -159,7 +159,8 @@ fn as_text(search: &SearchState) -> String {
         let settings = settings.collect::<Vec<_>>().join(" ");
         let test = trial.test.map(|test| format!("  (test {test:.4})")).unwrap_or_default();
         let why = trial.failed.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
-        out.push_str(format!("{at:>5}  {:<17}  {mark:<11}  {settings}{test}{why}", score_text(trial)).trim_end());
+        let from = trial.reused.as_ref().map(|name| format!("  (reused: {name})")).unwrap_or_default();
+        out.push_str(format!("{at:>5}  {:<17}  {mark:<11}  {settings}{test}{why}{from}", score_text(trial)).trim_end());
         out.push('\n');
     }
     out.push_str(&spread_text(search));
@@ -224,7 +225,8 @@ fn as_json(search: &SearchState) -> Value {
     let trial = |(at, trial): (usize, &TrialState)| {
         json!({
             "trial": at, "score": trial.score, "standard-error": trial.score.map(|_| trial.error),
-            "scores": trial.scores, "failed": trial.failed, "stopped-with": trial.stopped, "test": trial.test, "settings": trial.settings,
+            "scores": trial.scores, "failed": trial.failed, "stopped-with": trial.stopped, "test": trial.test, "reused": trial.reused,
+            "settings": trial.settings,
         })
     };
     json!({

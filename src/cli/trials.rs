@@ -7,8 +7,19 @@ use crate::pipeline::text_of;
 use crate::plan::SearchState;
 
 /// What every trial has, before its settings.
-const HEAD: [&str; 10] =
-    ["point", "trial", "chosen", "score", "standard-error", "failed", "stopped-with", "best-so-far", "test", "scores"];
+const HEAD: [&str; 11] = [
+    "point",
+    "trial",
+    "chosen",
+    "score",
+    "standard-error",
+    "failed",
+    "stopped-with",
+    "best-so-far",
+    "test",
+    "reused",
+    "scores",
+];
 
 /// One line per trial, one column per parameter.
 pub fn csv(searches: &[SearchState]) -> Result<String, Failure> {
@@ -34,6 +45,7 @@ pub fn csv(searches: &[SearchState]) -> Result<String, Failure> {
                 number(trial.stopped),
                 number(best.and_then(|best| search.trials[best].score)),
                 number(trial.test),
+                trial.reused.clone().unwrap_or_default(),
                 trial.scores.iter().map(|score| number(*score)).collect::<Vec<_>>().join(" "),
             ];
             let settings = paths.iter().map(|path| trial.settings.get(*path).map(text_of).unwrap_or_default());

@@ -261,6 +261,8 @@ pub struct TrialState {
     pub failed: Option<String>,
     /// Where it stopped after the first splits: their mean.
     pub stopped: Option<f64>,
+    /// What the node with its scores was called where it was computed, if that was elsewhere: in another search, or another pipeline.
+    pub reused: Option<String>,
 }
 
 impl TrialState {

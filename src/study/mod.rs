@@ -222,6 +222,7 @@ fn with_states(mut plan: Plan, pipeline: &Pipeline, outcomes: &[Vec<Outcomes>], 
                 test: whole.and_then(Outcome::test),
                 failed: if let Outcome::Failed(why) = outcome { Some(why.clone()) } else { None },
                 stopped: if *standing == Standing::Stopped { outcome.mean() } else { None },
+                reused: outcomes.reused.clone(),
             }
         });
         let ended_at = search.time.filter(|_| group.out_of_time);

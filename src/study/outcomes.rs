@@ -19,6 +19,8 @@ pub(super) struct Outcomes {
     seconds: f64,
     /// The keys of the nodes that say how good it is.
     keys: Vec<String>,
+    /// What the node with its scores was called where it was computed, if that was elsewhere.
+    pub(super) reused: Option<String>,
 }
 
 /// How a trial ended.
@@ -93,6 +95,8 @@ pub(super) fn all(plan: &Plan, pipeline: &Pipeline, objective: &ValMetric, store
             place.seconds += taken(plan, &nodes, store);
             place.keys.extend(nodes.iter().map(|id| plan.node(*id).key.to_string()));
         }
+        place.reused =
+            place.reused.take().or_else(|| trial.nodes.iter().flatten().find_map(|id| elsewhere(plan, *id, store)));
         *(if trial.first { &mut place.first } else { &mut place.whole }) = ended;
     }
     all
@@ -122,6 +126,14 @@ fn outcome(plan: &Plan, nodes: &[NodeId], objective: &ValMetric, store: &Store) 
         true => Outcome::Scored { scores, test },
         false => Outcome::Failed(format!("{objective} is undefined")),
     }
+}
+
+/// What a node was called where it was computed, if it has no such name here.
+fn elsewhere(plan: &Plan, id: NodeId, store: &Store) -> Option<String> {
+    let node = plan.node(id);
+    let origin = store.get(&node.key, node.stage.name)?.manifest.node;
+    let is_here = std::iter::once(&node.name).chain(&node.aliases).any(|name| name.to_string() == origin);
+    (!is_here).then_some(origin)
 }
 
 /// How long the nodes that only a trial needs took.

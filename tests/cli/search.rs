@@ -103,6 +103,13 @@ fn more_trials_reuse_those_that_are_there_and_searches_share_configurations() {
     project.write("other.yaml", format!("{BASE}{SEARCH}").replace("name: s", "name: other"));
     let other = project.run(&["run", "other.yaml"]).exit(0);
     assert!(!other.stderr.contains("train"), "{}", other.stderr);
+    // One that calls a model otherwise says where its trials come from.
+    let renamed = format!("{BASE}{SEARCH}").replace("name: s", "name: renamed").replace("MLP: {", "Perceptron: {");
+    project.write("renamed.yaml", renamed);
+    let shown = project.run(&["search", "show", "renamed.yaml", "a/Perceptron"]).exit(0);
+    assert!(shown.stdout.contains("(reused: evaluate/a/MLP/t0)"), "{}", shown.stdout);
+    let own = project.run(&["search", "show", "s.yaml", "a/MLP"]).exit(0);
+    assert!(!own.stdout.contains("reused"), "{}", own.stdout);
 }
 
 #[test]
@@ -385,7 +392,7 @@ fn search_show_and_best_say_what_was_tried_and_chosen() {
     assert!(show.stdout.contains("share of the variance of scores: "), "{}", show.stdout);
     let csv = project.run(&["search", "show", "s.yaml", "--csv"]).exit(0).stdout;
     assert!(
-        csv.starts_with("point,trial,chosen,score,standard-error,failed,stopped-with,best-so-far,test,scores,train.dropout,train.hidden,train.lr\n"),
+        csv.starts_with("point,trial,chosen,score,standard-error,failed,stopped-with,best-so-far,test,reused,scores,train.dropout,train.hidden,train.lr\n"),
         "{csv}"
     );
     assert_eq!(csv.lines().count(), 25);
