@@ -36,6 +36,7 @@ fn main() {
             registry: &registry,
             profile: ppgnn_stages::contract::profile::numeric_profile(),
             device_profile: ppgnn_stages::contract::profile::numeric_profile(),
+            machine: String::new(),
             digest: &|_, _| Ok(String::new()),
         };
         let (mut best, mut best_states, mut planned) = (f64::INFINITY, f64::INFINITY, 0);

@@ -137,6 +137,8 @@ fn decompose(params: &Params, job: &Job, operator: &Operator, long: usize) -> Re
     {
         job.measured(name, value);
     }
+    #[expect(clippy::cast_precision_loss, reason = "a fact for people")]
+    job.measured("pairs", (low.values.len() + high.values.len()) as f64);
     if let Some(what) = clipped(params.k, n / 2) {
         #[expect(clippy::cast_precision_loss, reason = "a fact for people")]
         job.measured("k-clipped-to", (n / 2) as f64);

@@ -6,6 +6,7 @@
 
 pub mod choose;
 pub mod contract;
+pub mod describe;
 pub mod evaluate;
 pub mod evd;
 pub mod export;
@@ -25,6 +26,7 @@ pub mod separate;
 pub mod split;
 pub mod tabulate;
 pub mod tensor;
+pub mod time;
 pub mod train;
 
 /// The tensor library, for models outside of this crate.
@@ -45,6 +47,8 @@ pub static STAGES: &[StageDef] = &[
     StageDef::of::<train::Train>(),
     StageDef::of::<evaluate::Evaluate>(),
     StageDef::of::<choose::Choose>(),
+    StageDef::of::<describe::Describe>(),
+    StageDef::of::<time::Time>(),
     StageDef::of::<tabulate::Tabulate>(),
 ];
 

@@ -1,4 +1,4 @@
-//! `tabulate`: a table of one metric from many runs.
+//! `tabulate`: a table of one metric from many runs, or of facts (`facts.rs`).
 //!
 //! A cell pools the splits of its runs into one mean. Where a cell has several candidates (one list of runs each), the
 //! one with the best mean of the metric `pick` is shown; ties go to the first. `pick` must be a validation metric:
@@ -16,20 +16,21 @@
 //! Cells are marked by tests (`compare.rs`), never by the order of their means alone.
 
 mod compare;
+mod facts;
 mod params;
 mod published;
 mod sample;
 
 use crate::contract::{Artifact, Estimate, Job, Known, Lost, Memory, Size, Slot, Stage, StageError, Term, Uses, Work};
 use crate::kinds::{
-    Absent, Candidate, Cell, Interval, LeftOut, Metric, Metrics, Picked, ScoreDef, SplitScores, Spread, Table,
+    Absent, Candidate, Cell, Facts, Interval, LeftOut, Metric, Metrics, Picked, ScoreDef, SplitScores, Spread, Table,
     Undefined, in_splits, suspicions,
 };
 use crate::math::inference::mean_interval;
 use crate::math::stats::{self, Divisor};
 use compare::Samples;
 use params::reasons;
-pub use params::{AbsentSpec, CellSpec, MissingSpec, Params};
+pub use params::{AbsentSpec, CellSpec, FactSpec, MissingSpec, Params};
 use published::{Published, references};
 use sample::Sample;
 
@@ -38,9 +39,9 @@ pub struct Tabulate;
 
 impl Stage for Tabulate {
     const NAME: &'static str = "tabulate";
-    const ABOUT: &'static str = "Makes a table of one metric from many runs";
+    const ABOUT: &'static str = "Makes a table of one metric, or of facts, from many runs";
     const VERSION: u32 = 6;
-    const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND)];
+    const INPUTS: &'static [Slot] = &[Slot::many("metrics", Metrics::KIND), Slot::many(facts::SLOT, Facts::KIND)];
     const PUBLISHES: &'static [&'static str] = &["table.md", "table.tex", "table.csv", "table.json"];
     const USES: Option<Uses> = Some(Uses::of::<ScoreDef>(Metric::complete_schema_of));
     const TERMS: &'static [Term] = &[Term::alone("runs", 4e-5)];
@@ -48,12 +49,15 @@ impl Stage for Tabulate {
     type Output = Table;
 
     fn estimate(_: &Params, known: &Known) -> Estimate {
-        let runs = Size::exact(known.count("metrics"));
+        let runs = Size::exact(known.count("metrics") + known.count(facts::SLOT));
         let work = Work::default().and("runs", runs).shared_by(1);
         Estimate { work, memory: Memory::default().and(runs * 20_000), ..Estimate::default() }
     }
 
     fn run(params: &Params, job: &Job) -> Result<Table, StageError> {
+        if !params.facts.is_empty() {
+            return facts::table(params, job);
+        }
         let mut runs = Vec::new();
         for input in job.all("metrics") {
             runs.push(Run { key: &input.key, metrics: Metrics::load(&input.dir)?, remarks: &input.remarks });
@@ -104,7 +108,7 @@ fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -
     absent.sort_by_key(|a| (a.row, a.column));
     let mut table = Table {
         title: params.title.clone(),
-        metric: params.metric.clone(),
+        metric: Some(params.metric.clone()),
         scale: scores
             .iter()
             .find(|row| row.variant.name == params.metric.score && row.variant.from.added().is_some())
@@ -121,8 +125,7 @@ fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -
         picked_from: params.picked_from.clone(),
         absent,
         cells,
-        comparisons: Vec::new(),
-        ranking: None,
+        ..Table::default()
     };
     table.set_references(|row, column| published.get(&(row, column)).cloned());
     compare::compare(&mut table, &samples);

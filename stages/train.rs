@@ -35,6 +35,7 @@ mod tests;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use candle_core::DType;
 use schemars::JsonSchema;
@@ -327,15 +328,20 @@ impl<'a> Run<'a> {
 
     fn all_splits(&self) -> Result<Vec<TrainedSplit>, StageError> {
         // A GPU takes one batch after the other: each fills it.
-        let workers = if self.data.device().is_cpu() { self.job.threads.max(1) } else { 1 };
+        let side_by_side = self.data.device().is_cpu() && !self.job.one_by_one;
+        let workers = if side_by_side { self.job.threads.max(1) } else { 1 };
         let batches = self.go_on(batches(self.splits.len(), workers, self.largest_batch()?))?;
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let work = || {
             let mut clock = self.points.clock();
             while lock(&failed).is_none() {
                 let Some(splits) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let begun = Instant::now();
                 if let Err(error) = Batch::resumed(self, splits).and_then(|batch| batch.train(&mut clock)) {
                     lock(&failed).get_or_insert(error);
+                }
+                if self.job.one_by_one {
+                    self.tell_time(begun.elapsed().as_secs_f64());
                 }
             }
         };
@@ -349,9 +355,22 @@ impl<'a> Run<'a> {
 
     /// Returns how many lanes a batch may have, by the largest activation that the model declares.
     fn largest_batch(&self) -> Result<usize, StageError> {
+        if self.job.one_by_one {
+            return Ok(1);
+        }
         let lane = self.model.widest(&self.data)? * self.data.dtype().size_in_bytes();
         let room = if self.data.device().is_cpu() { ACTIVATIONS } else { ACTIVATIONS_ON_GPU };
         Ok((room / lane.max(1)).max(1))
+    }
+
+    /// Tells what the split that has ended last took. An epoch is a training pass with the evaluation of what it starts from.
+    fn tell_time(&self, seconds: f64) {
+        let epochs = lock(&self.finished).last().and_then(|last| Some(last.result.as_ref().ok()?.history.len()));
+        self.job.measured("split-seconds", seconds);
+        if let Some(epochs) = epochs.filter(|epochs| *epochs > 0) {
+            self.job.measured("epochs", epochs as f64);
+            self.job.measured("epoch-seconds", seconds / epochs as f64);
+        }
     }
 
     /// Tells how far a batch has come: the last epochs of its lanes.

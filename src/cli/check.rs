@@ -151,6 +151,7 @@ fn build(pipeline: &Pipeline, registry: &Registry) -> Result<Plan, Failure> {
         registry,
         profile: String::new(),
         device_profile: String::new(),
+        machine: String::new(),
         digest: &|path, _| Ok(path.display().to_string()),
     };
     Ok(plan::build(pipeline, &around)?)

@@ -150,8 +150,13 @@ pub struct Searched {
 }
 
 impl Evidence {
-    /// Gathers what is behind some nodes with metrics. Values per split are those of `metric`.
-    pub fn of(stored: &Stored, nodes: &[NodeId], metric: &Metric, registry: &Registry) -> Result<Self, Failure> {
+    /// Gathers what is behind some nodes with metrics, or with facts. Values per split are those of `metric`.
+    pub fn of(
+        stored: &Stored,
+        nodes: &[NodeId],
+        metric: Option<&Metric>,
+        registry: &Registry,
+    ) -> Result<Self, Failure> {
         let plan = stored.plan;
         let of_runs: Vec<Vec<Setting>> = nodes.iter().map(|id| settings(stored, *id, registry)).collect();
         let common: Vec<Setting> = match of_runs.split_first() {
@@ -173,12 +178,15 @@ impl Evidence {
     }
 }
 
-fn run(stored: &Stored, id: NodeId, metric: &Metric, settings: Vec<Setting>) -> Result<Run, Failure> {
+fn run(stored: &Stored, id: NodeId, metric: Option<&Metric>, settings: Vec<Setting>) -> Result<Run, Failure> {
     let (plan, node) = (stored.plan, stored.plan.node(id));
     let trains = nearest(plan, id, Trained::KIND.0);
     let train = trains.first().map(|id| plan.node(*id));
     let computed = stored.has(id);
-    let splits = if computed { splits(&stored.load::<Metrics>(id)?, metric) } else { Vec::new() };
+    let splits = match metric.filter(|_| computed) {
+        Some(metric) => splits(&stored.load::<Metrics>(id)?, metric),
+        None => Vec::new(),
+    };
     let seeds = runs::behind(plan, id).filter_map(|node| {
         let seed = node.params.all().get(SEED)?;
         Some((node.name.stage.clone(), seed.clone()))

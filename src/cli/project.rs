@@ -8,6 +8,7 @@ use ppgnn_stages::contract::device::cuda;
 use ppgnn_stages::contract::{Registry, bounded, profile};
 
 use crate::catalogue::{self, Catalogue, DataFolder};
+use crate::forecast::machine_id;
 use crate::pipeline::{DeviceRequest, Overrides, Pipeline, PipelineError, SET_EXPECTED, SetOption};
 use crate::plan::{self, FileDigests, NodeId, Plan, PlanContext};
 use crate::store::Store;
@@ -165,6 +166,7 @@ pub fn plan_here(
         registry,
         profile: profile::numeric_profile(),
         device_profile: profile::numeric_profile_on(device::backend(device, cuda())),
+        machine: machine_id(),
         digest: &|path, contents| digests.digest(path, contents),
     };
     let points = pipeline.sweep.points.len();

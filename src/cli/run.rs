@@ -79,7 +79,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         Searched::Done(plan) => *plan,
         Searched::Stopped(code) => return Ok(code),
     };
-    let (wanted, force) = (args.of.wanted(&plan)?, targets::find(&plan, &args.force)?);
+    let (wanted, force) = (args.of.wanted(&plan)?, plan.with_what_follows(targets::find(&plan, &args.force)?));
     let looked = pipeline.store.look()?;
     if args.dry_run {
         let device = pipeline.device_request(&plan.device);

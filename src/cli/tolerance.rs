@@ -104,7 +104,7 @@ fn apart(cell: &Cell) -> Option<f64> {
 
 fn told(name: &str, table: &Table, cell: &Cell, deviations: f64) -> Outside {
     let label = |labels: &[String], at: usize| labels.get(at).cloned().unwrap_or_default();
-    let show = |x: f64| Table::number(table.scale(), table.digits, x);
+    let show = |x: f64| table.shown_number(cell.column, x);
     let printed =
         |of: fn(&Reference) -> Option<f64>| cell.reference.as_ref().and_then(of).map_or_else(String::new, show);
     Outside {

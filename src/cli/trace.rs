@@ -86,20 +86,30 @@ struct Planned<'p> {
     params: &'p Map<String, Value>,
     rows: Vec<String>,
     columns: Vec<String>,
+    /// Whether the table shows facts, and whether these are its columns.
+    of_facts: bool,
+    by_fact: bool,
 }
 
 impl<'p> Planned<'p> {
     fn of(node: &'p Node) -> Self {
         let params = node.params.all();
-        let labels = |param: &str| {
+        let labels = |param: &str| -> Vec<String> {
             let labels = params.get(param).and_then(Value::as_array).into_iter().flatten();
             labels.filter_map(|label| label.as_str().map(str::to_owned)).collect()
         };
-        Self { params, rows: labels("rows"), columns: labels("columns") }
+        let columns = labels("columns");
+        let facts = params.get("facts").and_then(Value::as_array).into_iter().flatten();
+        let facts: Vec<String> = facts.flat_map(fact_labels).collect();
+        let of_facts = !facts.is_empty();
+        // Where the sweep gives no columns, the facts are the columns.
+        let by_fact = of_facts && columns.iter().all(String::is_empty);
+        Self { params, rows: labels("rows"), columns: if by_fact { facts } else { columns }, of_facts, by_fact }
     }
 
     /// The entry of a cell in a list of cells.
     fn entry(&self, list: &str, row: usize, column: usize) -> Option<&'p Value> {
+        let column = if self.by_fact { 0 } else { column };
         let is_it = |cell: &&Value| cell["row"] == json!(row) && cell["column"] == json!(column);
         self.params.get(list)?.as_array()?.iter().find(is_it)
     }
@@ -118,9 +128,17 @@ impl<'p> Planned<'p> {
         runs
     }
 
-    fn metric(&self) -> Metric {
-        let text = self.params.get("metric").and_then(Value::as_str);
-        text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    fn metric(&self) -> Option<Metric> {
+        let text = self.params.get("metric").and_then(Value::as_str).filter(|_| !self.of_facts);
+        text.and_then(|text| text.parse().ok())
+    }
+}
+
+/// The labels of a fact as a table names it: its name, or labels with a name for each.
+fn fact_labels(fact: &Value) -> Vec<String> {
+    match fact {
+        Value::Object(labelled) => labelled.keys().cloned().collect(),
+        name => name.as_str().map(str::to_owned).into_iter().collect(),
     }
 }
 
@@ -142,7 +160,10 @@ struct Traced<'p> {
     output: &'p Output,
     row: String,
     column: String,
-    metric: Metric,
+    /// None in a table of facts.
+    metric: Option<Metric>,
+    /// Place of its column.
+    at: usize,
     /// The table as far as its runs are there; nothing if none is.
     table: Option<Table>,
     /// The key of the table, if all of it is in the store.
@@ -176,7 +197,7 @@ impl<'p> Traced<'p> {
                 cell.runs.iter().filter_map(of_key).collect()
             }
         };
-        let evidence = Evidence::of(stored, &runs, &planned.metric(), registry)?;
+        let evidence = Evidence::of(stored, &runs, planned.metric().as_ref(), registry)?;
         let absent = cell.is_none().then(|| {
             let of_table = table.as_ref().and_then(|table| table.absent(row, column)).map(|absent| absent.why.clone());
             let of_plan = planned.entry("absent", row, column).and_then(|cell| cell["why"].as_str().map(str::to_owned));
@@ -191,6 +212,7 @@ impl<'p> Traced<'p> {
             row: planned.rows[row].clone(),
             column: planned.columns[column].clone(),
             metric: planned.metric(),
+            at: column,
             shown: shown.map(|cell| cell.value.clone()).unwrap_or_default(),
             commands: Commands::of(stored, output, &expected, &runs),
             table,

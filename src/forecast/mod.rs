@@ -15,6 +15,6 @@ mod past;
 pub use done::cost;
 pub use expected::{Expected, Fault, FaultKind, Need, Range};
 pub use look::Forecast;
-pub use machine::machine;
+pub use machine::{machine, machine_id};
 pub use memory::{Allowed, BASE, allowed};
 pub use past::PastRuns;

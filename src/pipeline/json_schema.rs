@@ -31,10 +31,11 @@ pub fn json_schema(registry: &Registry) -> Value {
         "description": "Values for parameters, named `stage.parameter`",
         "propertyNames": {"pattern": "^[^.]+\\..+$"},
     });
+    let settings_or_none = json!({"oneOf": [settings, {"type": "null", "description": "Drops what is extended"}]});
     let axes = json!({
         "type": "object",
         "description": "`stage.parameter: [values]`, or a name with labelled settings",
-        "additionalProperties": {"oneOf": [{"type": "array"}, {"type": "object", "additionalProperties": settings}]},
+        "additionalProperties": {"oneOf": [{"type": "array"}, {"type": "object", "additionalProperties": settings_or_none}]},
     });
     let matches = json!({"type": ["object", "null"], "description": "Axis, and the value or values of it that match"});
     let mut table = json!({

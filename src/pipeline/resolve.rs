@@ -224,7 +224,7 @@ fn wire(entries: &[StageEntry], registry: &Registry, problems: &mut Problems) ->
                 };
                 graph.add_edge(nodes[from], nodes[at], ());
                 wired.push(from);
-                if let Some(from_def) = defs[from].filter(|d| d.output != slot.kind) {
+                if let Some(from_def) = defs[from].filter(|d| !slot.takes(d.output)) {
                     let message = format!(
                         "slot `{}` wants kind `{}`, but `{}` produces `{}`",
                         slot.name, slot.kind, source.name, from_def.output
@@ -292,12 +292,12 @@ fn find_def(entry: &StageEntry, registry: &Registry, problems: &mut Problems) ->
 }
 
 fn producers<'e>(slot: &Slot, entries: &'e [StageEntry], defs: &[Option<&StageDef>]) -> Vec<&'e str> {
-    let of_kind = |(_, def): &(&StageEntry, &Option<&StageDef>)| def.is_some_and(|d| d.output == slot.kind);
+    let of_kind = |(_, def): &(&StageEntry, &Option<&StageDef>)| def.is_some_and(|d| slot.takes(d.output));
     entries.iter().zip(defs).filter(of_kind).map(|(e, _)| e.name.name.as_str()).collect()
 }
 
 fn makers(slot: &Slot, registry: &Registry) -> String {
-    list(registry.stages().filter(|d| d.output == slot.kind).map(|d| d.name))
+    list(registry.stages().filter(|d| slot.takes(d.output)).map(|d| d.name))
 }
 
 /// Says what would fit a slot: a stage that is there, or one to insert.
@@ -313,7 +313,7 @@ fn what_to_wire(
     if !there.is_empty() {
         return format!("wire `{}` to {}", slot.name, list(there.into_iter()));
     }
-    let between = registry.stages().find(|d| d.output == slot.kind && d.inputs.iter().any(|s| s.kind == from.output));
+    let between = registry.stages().find(|d| slot.takes(d.output) && d.inputs.iter().any(|s| s.kind == from.output));
     match between {
         Some(stage) => format!("insert stage `{}` after `{from_name}`", stage.name),
         None => format!("`{}` is produced by {}", slot.kind, makers(slot, registry)),

@@ -225,6 +225,21 @@ impl Search {
         point
     }
 
+    /// Returns the points of all trials of the search that a point belongs to, but those that failed.
+    pub fn trials_of(&self, point: &[usize]) -> Vec<Vec<usize>> {
+        let Some(group) = self.group(point).map(|at| &self.groups[at]) else { return Vec::new() };
+        let trained = |place: &Place| match place {
+            Place::Whole(trial) | Place::First(trial) => group.scores.get(*trial) != Some(&None),
+            Place::Choice | Place::Largest(_) | Place::Best(_) => false,
+        };
+        let at = |place: Place| {
+            let mut point = point.to_vec();
+            point.last_mut().into_iter().for_each(|last| *last = self.value(place));
+            point
+        };
+        self.places(group).into_iter().filter(trained).map(at).collect()
+    }
+
     /// Returns the search that a point belongs to.
     pub fn group(&self, point: &[usize]) -> Option<usize> {
         let values: Vec<usize> = self.over.iter().map(|axis| point[*axis]).collect();

@@ -20,7 +20,7 @@ use super::forced::{self, Unset};
 use super::graph::{Absence, Edge, Missing, Node, NodeId, Output, Plan, key_inputs};
 use super::key::{ArtifactKey, KeyCrate, KeyInputs, KeyVariant};
 use super::name::NodeName;
-use super::{sharing, tables, trials};
+use super::{measured, sharing, tables, trials};
 use crate::pipeline::{
     AbsentData, At, DATASET_PARAM, DATASET_STAGE, Only, Pipeline, PipelineError, Problems, Setting, Span, StageUse,
 };
@@ -36,6 +36,8 @@ pub struct PlanContext<'a> {
     pub profile: String,
     /// The same for stages that compute on a device.
     pub device_profile: String,
+    /// The machine, for results that are measured on it.
+    pub machine: String,
     /// Returns the content digest of a file outside the store.
     pub digest: &'a dyn Fn(&Path, Contents) -> std::io::Result<String>,
 }
@@ -61,12 +63,14 @@ pub fn build_for(
     let scored = pipeline.search.as_ref().map(|search| search.scored);
     let needed = scored.map_or_else(Vec::new, |scored| trials::needed(pipeline, scored));
     let mut of_points = Vec::with_capacity(pipeline.sweep.points.len());
+    let last = measured::last(pipeline);
     for point in &pipeline.sweep.points {
         let mut planned: Vec<Planned> = Vec::with_capacity(pipeline.stages.len());
         let at = pipeline.search.as_ref().and_then(|search| search.at(point));
         let wanted = trials::wanted(pipeline, at);
         for (stage, is_wanted) in wanted.into_iter().enumerate() {
             let node = match at {
+                _ if last.contains(&stage) => Err(NoNode::NotWanted),
                 _ if !is_wanted => Err(NoNode::NotWanted),
                 Some(At::Open(search)) if builder.is_searched(stage) => {
                     Err(trials::open(&builder.read_by(stage, point, &planned), search))
@@ -78,6 +82,9 @@ pub fn build_for(
             planned.push(node);
         }
         of_points.push(planned);
+    }
+    for (point, planned) in pipeline.sweep.points.iter().zip(&mut of_points) {
+        builder.measure(&last, point, planned);
     }
     let trials = trials::trials(pipeline, &of_points);
     builder.check_unused_datasets();
@@ -109,6 +116,7 @@ pub fn build_for(
     };
     plan.unshared = unshared(&plan, pipeline);
     let moved = sharing::share(&mut plan);
+    measured::wire(&mut plan);
     forced::check(&plan, pipeline, &unset, &|id| moved.get(id.0).copied().unwrap_or(id), asked)?;
     Ok(plan)
 }
@@ -187,7 +195,7 @@ impl<'b> Builder<'b> {
     }
 
     /// Returns the node of a stage at a point, making it if no earlier point had the same values.
-    fn node(&mut self, stage: usize, point: &[usize], upstream: &[Planned]) -> Planned {
+    pub(super) fn node(&mut self, stage: usize, point: &[usize], upstream: &[Planned]) -> Planned {
         let values: Vec<usize> = self.axes[stage].iter().map(|a| point[*a]).collect();
         if let Some(node) = self.made[stage].get(&values) {
             return *node;
@@ -214,6 +222,9 @@ impl<'b> Builder<'b> {
         let checked = self.checked(used.def, &format!("stage `{}`", used.name.name), &written, span_of);
         let checked = checked.ok_or(NoNode::Reported)?;
         self.check_device(used, point, &checked)?;
+        if let Some(measures) = used.def.measures {
+            measured::check(used, checked.all().get(measures.param), self.around.registry, &mut self.problems);
+        }
         let mut inputs = Vec::new();
         for slot in used.def.inputs {
             let wired = used.inputs.iter().find(|(s, _)| s.name == slot.name).map_or(&[][..], |(_, w)| w);
@@ -224,6 +235,10 @@ impl<'b> Builder<'b> {
             if wired.is_empty() && slot.arity == Arity::Optional {
                 self.unwired(used, point, slot.name, &checked);
                 return Err(NoNode::Reported);
+            }
+            if let Some(trials) = self.measured_trials(used, &checked, slot, wired, point) {
+                inputs.extend(trials.into_iter().map(|node| Edge { slot: slot.name, node }));
+                continue;
             }
             for from in wired {
                 if let Err(NoNode::DataAbsent(at)) = upstream[*from] {
@@ -318,6 +333,10 @@ impl<'b> Builder<'b> {
     ) -> (NodeId, bool) {
         let around = self.around;
         let profile = if stage.on_device { &around.device_profile } else { &around.profile };
+        let profile = match stage.measures {
+            Some(_) => format!("{profile}; {}", around.machine),
+            None => profile.clone(),
+        };
         let ingredients = KeyInputs {
             stage: stage.name.to_owned(),
             version: stage.version,
@@ -326,7 +345,7 @@ impl<'b> Builder<'b> {
             added: KeyVariant::used(checked.used(), stage.uses.is_some_and(|uses| uses.named.is_some())),
             params,
             inputs: key_inputs(&inputs, &self.nodes),
-            profile: profile.clone(),
+            profile,
         };
         let key = ingredients.key();
         if let Some(there) = self.by_key.get(&key) {

@@ -64,7 +64,7 @@ impl Node {
 impl Node {
     /// Returns the node that is left of this one without inputs that are lost, if its stage can do without them.
     fn without(&self, registry: &Registry, lost: &BTreeMap<NodeId, String>, nodes: &[Self]) -> Option<Self> {
-        let slot = self.stage.inputs.first().filter(|slot| slot.arity == Arity::Many)?.name;
+        let slot = self.inputs.first().map(|edge| edge.slot).filter(|slot| self.takes_many(slot))?;
         let (gone, there): (Vec<_>, Vec<_>) =
             self.inputs.iter().enumerate().partition(|(_, edge)| lost.contains_key(&edge.node));
         if gone.is_empty() || gone.iter().any(|(_, edge)| edge.slot != slot) {
@@ -80,6 +80,17 @@ impl Node {
         in_key.extend(files.map(|(name, digest)| (name.clone(), digest.clone())));
         let ingredients = KeyInputs { params: in_key, inputs: key_inputs(&inputs, nodes), ..self.ingredients.clone() };
         Some(Self { key: ingredients.key(), params, inputs, ingredients, ..self.clone() })
+    }
+}
+
+impl Node {
+    /// Gives it the key that follows from its inputs.
+    pub(super) fn settle(&mut self, nodes: &[Self]) {
+        let inputs = key_inputs(&self.inputs, nodes);
+        if inputs != self.ingredients.inputs {
+            self.ingredients.inputs = inputs;
+            self.key = self.ingredients.key();
+        }
     }
 }
 

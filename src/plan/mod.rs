@@ -7,6 +7,7 @@ mod files;
 mod forced;
 mod graph;
 mod key;
+mod measured;
 mod name;
 mod sharing;
 mod tables;

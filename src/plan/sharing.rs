@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::graph::{Edge, Node, NodeId, Plan, key_inputs};
+use super::graph::{Edge, Node, NodeId, Plan};
 use super::key::ArtifactKey;
 
 /// Turns nodes into slices of larger ones, and gives new keys to them and to everything downstream. Returns where every node
@@ -25,11 +25,7 @@ pub(super) fn share(plan: &mut Plan) -> Vec<NodeId> {
     nodes.sort_by_key(|(place, _)| *place);
     for (_, mut node) in nodes {
         node.inputs.iter_mut().for_each(|edge| edge.node = moved[edge.node.0]);
-        let inputs = key_inputs(&node.inputs, &plan.nodes);
-        if inputs != node.ingredients.inputs {
-            node.ingredients.inputs = inputs;
-            node.key = node.ingredients.key();
-        }
+        node.settle(&plan.nodes);
         plan.nodes.push(node);
     }
     plan.outputs.iter_mut().for_each(|output| output.node = moved[output.node.0]);

@@ -15,6 +15,8 @@ use crate::pipeline::{Axis, Key, Search, Span, TABLE_STAGE, TableEntry, holds};
 
 /// The parameter that says which random numbers are drawn, in every stage that draws some.
 const SEED: &str = "seed";
+/// The parameter that asks for facts instead of a metric, and the slot that they are in.
+const FACTS: &str = "facts";
 /// What runs must share if their scores are to be compared.
 const DATA: [&str; 2] = ["graph", "splits"];
 
@@ -61,7 +63,8 @@ struct Content {
 /// Adds the node of a table and publishes it. `None` where a problem was reported.
 pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Planned>]) -> Option<()> {
     let stage = builder.around.registry.stage(TABLE_STAGE)?;
-    let slot = stage.inputs.first()?;
+    let of_facts = table.params.iter().any(|(key, node)| key.name == FACTS && !node.is_null());
+    let slot = stage.inputs.iter().find(|slot| (slot.name == FACTS) == of_facts)?;
     let layout = layout(builder, table, slot.kind)?;
     let content = content(builder, table, &layout, of_points)?;
     let (params, inputs) = params(&builder.pipeline.sweep.axes, table, &layout, &content);
@@ -188,7 +191,8 @@ fn shown_stage(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<
         return Some(only);
     }
     let (message, help) = if able.is_empty() {
-        (format!("no stage produces {kind} for this table"), "add an `evaluate` stage".to_owned())
+        let makers = builder.around.registry.stages().filter(|stage| stage.output == kind).map(|stage| stage.name);
+        (format!("no stage produces {kind} for this table"), format!("add one: {}", list(makers)))
     } else {
         (
             format!("table `{}` does not say which stage it shows", table.name.name),

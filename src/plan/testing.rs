@@ -6,6 +6,7 @@ use std::path::Path;
 use ppgnn_stages::contract::params::{self, FilePath};
 use ppgnn_stages::contract::{Artifact, ArtifactError, Job, Kind, Registry, Slot, Stage, StageDef, StageError};
 use ppgnn_stages::tabulate::Tabulate;
+use ppgnn_stages::time::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,8 +62,13 @@ toy!(Load, "load", &[], 0, &[]);
 toy!(Train, "train", &[Slot::one("graph", KINDS[0])], 1, &[]);
 toy!(Draw, "draw", &[Slot::one("metrics", KINDS[1])], 2, &["figure.svg"]);
 
-static STAGES: &[StageDef] =
-    &[StageDef::of::<Load>(), StageDef::of::<Train>(), StageDef::of::<Draw>(), StageDef::of::<Tabulate>()];
+static STAGES: &[StageDef] = &[
+    StageDef::of::<Load>(),
+    StageDef::of::<Train>(),
+    StageDef::of::<Draw>(),
+    StageDef::of::<Time>(),
+    StageDef::of::<Tabulate>(),
+];
 
 /// `load` and `train`.
 pub(super) const CHAIN: &str = "stages: {load: {}, train: {inputs: {graph: load}}}";
@@ -74,6 +80,11 @@ pub(super) fn registry() -> Registry {
 
 /// Plans a pipeline of the toy stages. A file's digest is its path, and a path with `missing` in it has no file.
 pub(super) fn plan_with(text: &str, known: &dyn Known) -> Result<Plan, PipelineError> {
+    plan_on("a machine", text, known)
+}
+
+/// The same on another machine.
+pub(super) fn plan_on(machine: &str, text: &str, known: &dyn Known) -> Result<Plan, PipelineError> {
     let text = format!("ppgnn: 1\nname: toy\n{text}\n");
     let registry = registry();
     let pipeline = Pipeline::of_text("toy.yaml", &text, &registry, known)?;
@@ -82,7 +93,7 @@ pub(super) fn plan_with(text: &str, known: &dyn Known) -> Result<Plan, PipelineE
         path => Ok(path),
     };
     let (profile, device_profile) = ("cpu".into(), "cuda".into());
-    let around = PlanContext { registry: &registry, profile, device_profile, digest: &digest };
+    let around = PlanContext { registry: &registry, profile, device_profile, machine: machine.into(), digest: &digest };
     build(&pipeline, &around)
 }
 

@@ -1,5 +1,6 @@
 //! Runs: which nodes are needed, computing them in parallel, and reporting what happens.
 
+mod again;
 mod clock;
 mod demand;
 mod event;

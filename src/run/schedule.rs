@@ -12,6 +12,8 @@
 //! it. Memory comes out of another: what does not fit beside what is running waits, or starts with fewer threads if that helps. A
 //! node alone always starts: what cannot fit at all is doomed, and fails without being started.
 //!
+//! A node that measures waits until nothing else can run, has everything, and nothing starts beside it.
+//!
 //! A forced node skips `Checking`. A node that needs a failed one is `Skipped`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,6 +91,9 @@ pub(super) struct Schedule<'p> {
     to_check: BTreeSet<NodeId>,
     ready: BTreeSet<NodeId>,
     ready_for_card: BTreeSet<NodeId>,
+    ready_to_measure: BTreeSet<NodeId>,
+    /// Whether a node runs that measures.
+    measuring: bool,
     waiting: BTreeMap<NodeId, Wait>,
     newly_skipped: Vec<(NodeId, NodeId)>,
     checks_running: usize,
@@ -124,6 +129,8 @@ impl<'p> Schedule<'p> {
             to_check: BTreeSet::new(),
             ready: BTreeSet::new(),
             ready_for_card: BTreeSet::new(),
+            ready_to_measure: BTreeSet::new(),
+            measuring: false,
             waiting: BTreeMap::new(),
             newly_skipped: Vec::new(),
             checks_running: 0,
@@ -162,6 +169,7 @@ impl<'p> Schedule<'p> {
         if matches!(self.states[id.0], State::Blocked | State::Ready) {
             self.ready.remove(&id);
             self.ready_for_card.remove(&id);
+            self.ready_to_measure.remove(&id);
             self.newly_doomed.push(id);
         }
     }
@@ -192,8 +200,12 @@ impl<'p> Schedule<'p> {
             self.checks_running += 1;
             return Some(Start::Check(id));
         }
-        if self.checks_running > 0 {
+        if self.checks_running > 0 || self.measuring {
             return None;
+        }
+        let nothing_else = self.ready.is_empty() && self.ready_for_card.is_empty() && self.computing == 0;
+        if nothing_else && let Some(id) = self.ready_to_measure.pop_first() {
+            return Some(self.measure(id));
         }
         if let Some(gpu) = self.free_gpus.first().copied()
             && let Some((id, place)) = self.fitting(&self.ready_for_card, 1, Device::Cuda(gpu))
@@ -223,6 +235,16 @@ impl<'p> Schedule<'p> {
         None
     }
 
+    /// Starts a node that measures: it gets all cores, and a GPU if it wants one.
+    fn measure(&mut self, id: NodeId) -> Start {
+        let on_device = self.plan.node(id).stage.on_device;
+        let gpu = self.free_gpus.first().copied().filter(|_| on_device);
+        self.free_gpus = &self.free_gpus - &gpu.into_iter().collect();
+        let (threads, memory) = (self.free, self.needs[id.0].bytes(self.free));
+        self.measuring = true;
+        self.compute(id, Place { threads, device: gpu.map_or(Device::Cpu, Device::Cuda), memory })
+    }
+
     fn compute(&mut self, id: NodeId, place: Place) -> Start {
         self.states[id.0] = State::Running;
         self.free -= place.threads;
@@ -238,7 +260,8 @@ impl<'p> Schedule<'p> {
                 self.checks_running -= 1;
                 self.free += 1;
             }
-            Start::Compute { place, .. } => {
+            Start::Compute { id, place, .. } => {
+                self.measuring &= self.plan.node(id).stage.measures.is_none();
                 self.computing -= 1;
                 self.free += place.threads;
                 self.in_use = self.in_use.saturating_sub(place.memory);
@@ -395,8 +418,15 @@ impl<'p> Schedule<'p> {
             self.settle_dependants(id);
         } else if inputs().all(|input| self.is_present(input)) {
             self.states[id.0] = State::Ready;
-            let for_card = self.with_gpus && self.plan.node(id).stage.on_device;
-            if for_card { &mut self.ready_for_card } else { &mut self.ready }.insert(id);
+            let stage = self.plan.node(id).stage;
+            let ready = if stage.measures.is_some() {
+                &mut self.ready_to_measure
+            } else if self.with_gpus && stage.on_device {
+                &mut self.ready_for_card
+            } else {
+                &mut self.ready
+            };
+            ready.insert(id);
         }
     }
 }

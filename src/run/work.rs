@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ppgnn_stages::contract::again::Again;
 use ppgnn_stages::contract::{
     ArtifactError, EARLIER_SECONDS, InputDir, Job, Progress, ProgressSink, StageError, checkpoint,
 };
@@ -17,6 +18,7 @@ use crate::forecast::cost;
 use crate::plan::{Contents, FileDigests, Node, NodeId, Plan};
 use crate::store::{ArtifactRef, Claim, Opened, Pending, Provenance, Store, StoreError, hint_for, stops_everything};
 
+use super::again::Repeats;
 use super::clock::Clock;
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
 use super::schedule::Place;
@@ -154,11 +156,14 @@ impl Work<'_> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(8 << 20).build();
         let pool = pool.map_err(|e| Outcome::Failed(no_threads(&e)))?;
         let progress = Forward { node, sink: self.sink, said: Mutex::default() };
+        let dir = pending.dir().join("again");
+        let repeats = node.stage.measures.map(|_| Repeats { work: self, node, inputs, device, dir });
         let job = Job {
             inputs,
             threads,
             device,
             progress: &progress,
+            again: repeats.as_ref().map(|repeats| repeats as &dyn Again),
             scratch: Some(pending.scratch()),
             checkpoint_every: checkpoint_every(),
             ..Job::alone(&self.stop)

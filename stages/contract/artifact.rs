@@ -29,6 +29,11 @@ pub trait Artifact: Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind(pub &'static str);
 
+impl Kind {
+    /// What a slot says that takes anything.
+    pub const ANY: Self = Self("anything");
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::again::{Again, How, Timed};
 use super::checkpoint;
 use super::device::Device;
 use super::{Artifact, Row, StageError};
@@ -51,6 +52,11 @@ pub struct Job<'a> {
     /// it ([`crate::contract::checkpoint`] helps), and starts over where it cannot be used. Nothing found there may change a byte
     /// of the output.
     pub scratch: Option<&'a Path>,
+    /// Computes again what a stage [measures](super::Stage::MEASURES).
+    pub again: Option<&'a dyn Again>,
+    /// Whether parts of the result (splits) are to be computed one after the other where they could be computed side by side,
+    /// so that each can be measured. It changes no byte on a CPU.
+    pub one_by_one: bool,
     /// Time between two checkpoints, about; a stage that finds them expensive waits longer. Zero asks for as many as there can
     /// be, whatever they cost.
     pub checkpoint_every: Duration,
@@ -67,6 +73,8 @@ impl<'a> Job<'a> {
             progress: &Quiet,
             cancel,
             scratch: None,
+            again: None,
+            one_by_one: false,
             checkpoint_every: checkpoint::EVERY,
             chosen: None,
             used: &[],
@@ -106,6 +114,15 @@ impl<'a> Job<'a> {
     /// Lists what is in a slot that takes many.
     pub fn all(&self, slot: &'static str) -> impl Iterator<Item = &'a InputDir> {
         self.inputs.iter().filter(move |i| i.slot == slot)
+    }
+
+    /// Computes again everything that a stage of this name has made of what is measured.
+    ///
+    /// # Errors
+    /// What the stage reports; [`StageError::Unusable`] in a stage that does not [measure](super::Stage::MEASURES).
+    pub fn again(&self, stage: &str, how: How) -> Result<Vec<Timed>, StageError> {
+        let nothing = || StageError::Unusable { what: "nothing can be computed again here".into(), hint: None };
+        self.again.ok_or_else(nothing)?.again(stage, how)
     }
 
     /// Reports progress. Cheap enough to call once per epoch.

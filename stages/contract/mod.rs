@@ -51,6 +51,7 @@
 //! assert_eq!(STAGES[0].output, Kind("count"));
 //! ```
 
+pub mod again;
 mod artifact;
 pub mod bounded;
 pub mod checkpoint;
@@ -64,6 +65,7 @@ mod registry;
 mod sizes;
 mod stage;
 
+pub use again::Measures;
 pub use artifact::{Artifact, Kind};
 pub use error::{ArtifactError, StageError};
 pub use estimate::{Estimate, Held, Known, KnownInput, Memory, Past, Term, Work};

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Map, Value};
 
 use super::params::{self, Checked, Params, Problem, Variant};
-use super::{Artifact, Crate, Estimate, Job, Kind, Known, Registry, Row, RowsFn, Sizes, StageError, Term};
+use super::{Artifact, Crate, Estimate, Job, Kind, Known, Measures, Registry, Row, RowsFn, Sizes, StageError, Term};
 
 /// One kind of computation a pipeline can contain.
 ///
@@ -31,6 +31,8 @@ pub trait Stage: 'static {
     const SHARED: Option<Shared> = None;
     /// The file that a data set has for the stage.
     const FROM_DATASET: Option<FromDataset> = None;
+    /// What the stage measures, if it does: it then runs alone, and its key says on which machine.
+    const MEASURES: Option<Measures> = None;
     /// Whether the stage computes on [`Job::device`]; its key then says on what. Others always use the CPU.
     const ON_DEVICE: bool = false;
     /// Files of the output that are published for people, each with an ending of its own: `table.md` of a node that is
@@ -122,6 +124,11 @@ impl Slot {
     /// A slot that takes a list.
     pub const fn many(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, arity: Arity::Many }
+    }
+
+    /// Returns whether it takes what is of a kind.
+    pub fn takes(&self, kind: Kind) -> bool {
+        self.kind == Kind::ANY || self.kind == kind
     }
 }
 
@@ -217,6 +224,8 @@ pub struct StageDef {
     pub shared: Option<Shared>,
     /// The file that a data set has for it, if it can have one.
     pub from_dataset: Option<FromDataset>,
+    /// What it measures, if it does.
+    pub measures: Option<Measures>,
     /// Whether it computes on [`Job::device`].
     pub on_device: bool,
     /// Files of its output that are published.
@@ -247,6 +256,7 @@ impl StageDef {
             uses: S::USES,
             shared: S::SHARED,
             from_dataset: S::FROM_DATASET,
+            measures: S::MEASURES,
             on_device: S::ON_DEVICE,
             publishes: S::PUBLISHES,
             terms: S::TERMS,

@@ -350,12 +350,20 @@ pub static CONTENTS: &[FileDoc] = &[
         )],
     ),
     file(
+        "facts",
+        "facts.json",
+        "numbers about a graph, or about how long stages take",
+        &[entry("facts", "list", "every fact: `name` and `values`; one that ends in `seconds` is a duration")],
+    ),
+    file(
         "table",
         "table.json",
         "the table with the values and the runs behind every cell",
         &[
             entry("title", "text", "title"),
-            entry("metric", "text", "what the cells show"),
+            entry("metric", "text", "what the cells show, if it is a metric"),
+            entry("facts", "list", "what every column shows in a table of facts: its name, and digits after the point"),
+            entry("relative-to", "text", "the row that the others are divided by"),
             entry("scale", "object", "how an added metric is shown and compared"),
             entry("std", "text", "which standard deviation it shows"),
             entry("interval", "text", "whether it shows intervals instead"),

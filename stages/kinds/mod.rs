@@ -4,6 +4,7 @@
 
 mod comparison;
 mod contents;
+mod facts;
 mod features;
 pub mod files;
 mod graph;
@@ -26,6 +27,7 @@ mod trained;
 
 pub use comparison::{ALPHA, Comparison, Mark, RankTests, Ranking, Test, Untested};
 pub use contents::{CONTENTS, EntryDoc, FileDoc, contents_markdown, files_of};
+pub use facts::{Fact, Facts};
 pub use features::{Features, Matrix};
 pub use graph::{Counts, Graph, Names};
 pub use mapped::Vectors;
@@ -40,6 +42,6 @@ pub use score::{Predicted, SCORES, Scale, Score, ScoreDef, Undefined};
 pub use separated::SeparatedHops;
 pub use spectrum::{Side, Spectrum};
 pub use splits::{Part, Splits};
-pub use table::{Absent, Candidate, Cell, Interval, LeftOut, Picked, Spread, Table};
+pub use table::{Absent, Candidate, Cell, Interval, LeftOut, Picked, ShownFact, Spread, Table};
 pub use table_text::plain::{PlainCell, PlainRow, PlainTable};
 pub use trained::{Epoch, Trained, TrainedSplit, Weight};

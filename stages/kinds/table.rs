@@ -130,14 +130,31 @@ pub struct Absent {
     pub reference: Option<Reference>,
 }
 
-/// A table of one metric.
+/// A fact that a table shows, see [`Facts`](super::Facts).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ShownFact {
+    /// Its name.
+    pub name: String,
+    /// Digits after the point.
+    pub digits: usize,
+}
+
+/// A table of one metric, or of facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Table {
     /// Its title.
     pub title: String,
-    /// What it shows.
-    pub metric: Metric,
+    /// The metric that it shows; none in a table of facts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+    /// The facts that it shows, one for every column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<ShownFact>,
+    /// The row that the others are shown relative to, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relative_to: Option<String>,
     /// How an added score is shown and compared; that of a built-in one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
@@ -188,7 +205,19 @@ impl Table {
 
     /// Returns how its numbers are shown and compared.
     pub fn scale(&self) -> Scale {
-        self.scale.unwrap_or_else(|| self.metric.scale(&[]))
+        let of_facts = Scale { percent: false, larger_is_better: false };
+        self.scale.unwrap_or_else(|| self.metric.as_ref().map_or(of_facts, |metric| metric.scale(&[])))
+    }
+
+    /// Returns the digits after the point in a column.
+    pub fn digits(&self, column: usize) -> usize {
+        self.facts.get(column).map_or(self.digits, |fact| fact.digits)
+    }
+
+    /// Returns what a column shows.
+    pub fn shows(&self, column: usize) -> String {
+        let metric = || self.metric.as_ref().map(ToString::to_string);
+        self.facts.get(column).map(|fact| fact.name.clone()).or_else(metric).unwrap_or_default()
     }
 
     /// Returns why the cell at a place could not be computed, if so.
@@ -230,6 +259,7 @@ pub(super) mod tests {
     pub(in crate::kinds) fn table(means: &[(usize, usize, f64)]) -> Table {
         let mut table = Table {
             title: "Main | results".into(),
+            metric: Some(Metric::default()),
             digits: 1,
             row_title: "model".into(),
             column_title: "data".into(),

@@ -133,7 +133,7 @@ impl Table {
             let borrowed = reference.map_or("", |reference| if reference.is_borrowed() { "true" } else { "false" });
             let reference = reference.cloned().unwrap_or_default();
             let notes: Vec<&str> = [why, &reference.note].into_iter().filter(|n| !n.is_empty()).collect();
-            let place = [label(&self.rows, row), label(&self.columns, column), self.metric.to_string()];
+            let place = [label(&self.rows, row), label(&self.columns, column), self.shows(column)];
             let published = [plain(reference.mean), plain(reference.std), borrowed.to_owned(), judged.to_owned()];
             place.into_iter().chain(own).chain(published).chain([notes.join("; ")]).collect::<Vec<_>>()
         };
@@ -186,6 +186,11 @@ impl Table {
         format!("{:.digits$}", if scale.percent { value * 100.0 } else { value })
     }
 
+    /// A value of a column as the table shows it.
+    pub fn shown_number(&self, column: usize, value: f64) -> String {
+        Self::number(self.scale(), self.digits(column), value)
+    }
+
     /// Returns everything there is to know about the table.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
@@ -194,7 +199,7 @@ impl Table {
     }
 
     fn shown(&self, cell: &Cell, between: &str) -> String {
-        let show = |x: f64| Self::number(self.scale(), self.digits, x);
+        let show = |x: f64| self.shown_number(cell.column, x);
         let mean = show(cell.mean);
         match (self.interval, cell.interval, cell.std) {
             (Interval::Bootstrap, Some([low, high]), _) => format!("{mean} [{}, {}]", show(low), show(high)),
@@ -217,8 +222,8 @@ impl Table {
     }
 
     /// A value published elsewhere, as it was printed.
-    fn printed(&self, reference: &Reference, between: &str, escape: fn(&str) -> String) -> String {
-        let show = |x: f64| Self::number(self.scale(), self.digits, x);
+    fn printed(&self, column: usize, reference: &Reference, between: &str, escape: fn(&str) -> String) -> String {
+        let show = |x: f64| self.shown_number(column, x);
         let note = escape(&reference.note);
         match (reference.mean, reference.std) {
             (Some(mean), Some(std)) => format!("{}{note}{between}{}", show(mean), show(std)),
@@ -230,9 +235,9 @@ impl Table {
     /// What follows a value: the published one, how far ours is from it, and a sign where that is far.
     fn beside(&self, cell: &Cell, between: &str, minus: &str, signs: Signs, escape: fn(&str) -> String) -> String {
         let Some(reference) = &cell.reference else { return String::new() };
-        let printed = self.printed(reference, between, escape);
+        let printed = self.printed(cell.column, reference, between, escape);
         let Some(mean) = reference.mean else { return format!(" ({printed})") };
-        let difference = Self::number(self.scale(), self.digits, cell.mean - mean);
+        let difference = self.shown_number(cell.column, cell.mean - mean);
         let signed = match difference.strip_prefix('-') {
             Some(size) if size.bytes().any(|b| (b'1'..=b'9').contains(&b)) => format!("{minus}{size}"),
             Some(size) => format!("+{size}"),
@@ -245,7 +250,7 @@ impl Table {
     fn missing(&self, row: usize, column: usize, dash: &str, between: &str, escape: fn(&str) -> String) -> String {
         let Some(absent) = self.absent(row, column) else { return dash.to_owned() };
         match &absent.reference {
-            Some(reference) => format!("absent ({})", self.printed(reference, between, escape)),
+            Some(reference) => format!("absent ({})", self.printed(column, reference, between, escape)),
             None => "absent".to_owned(),
         }
     }

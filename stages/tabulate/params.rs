@@ -18,6 +18,16 @@ pub struct Params {
     pub title: String,
     /// What the cells show.
     pub metric: Metric,
+    /// What the cells show instead of a metric: facts by name, each with a label of your own if you like (`[nodes, {pairs: links}]`).
+    /// Each is a column; a table with columns shows one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<FactSpec>,
+    /// The row whose facts the others are divided by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relative_to: Option<String>,
+    /// Whether a last column shows the mean of every row, over the columns in which all rows with any value have one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub average: bool,
     /// What decides between candidates: a validation metric.
     pub pick: Option<ValMetric>,
     /// Which standard deviation the cells show.
@@ -62,6 +72,29 @@ pub struct Params {
     /// What that file calls rows that have another label here, such as `PP-GNN (features): PP-GNN`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reference_rows: BTreeMap<String, String>,
+}
+
+/// The label of the column with the means of rows.
+const AVERAGE: &str = "average";
+
+/// A fact to show, as written: its name, or with a label of one's own.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FactSpec {
+    /// Its name, which is the label as well.
+    Name(String),
+    /// The label, and the name.
+    Labelled(BTreeMap<String, String>),
+}
+
+impl FactSpec {
+    /// Returns labels and names.
+    pub(super) fn labelled(&self) -> Vec<(&str, &str)> {
+        match self {
+            Self::Name(name) => vec![(name, name)],
+            Self::Labelled(of) => of.iter().map(|(label, name)| (label.as_str(), name.as_str())).collect(),
+        }
+    }
 }
 
 /// A cell that cannot be computed.
@@ -129,6 +162,9 @@ impl Default for Params {
         Self {
             title: String::new(),
             metric: Metric::default(),
+            facts: Vec::new(),
+            relative_to: None,
+            average: false,
             pick: None,
             std: Spread::default(),
             interval: Interval::default(),
@@ -157,6 +193,7 @@ impl params::Params for Params {
             problems
                 .push(Problem::value("pick", message).with_help("name a validation metric, such as `val-accuracy`"));
         }
+        problems.extend(self.check_facts());
         let mut places = std::collections::HashSet::new();
         for cell in &self.cells {
             let is_new = places.insert((cell.row, cell.column));
@@ -193,6 +230,51 @@ impl params::Params for Params {
 }
 
 impl Params {
+    /// Whether the sweep gives the columns, and not the facts.
+    pub(super) fn has_columns(&self) -> bool {
+        self.columns.iter().any(|label| !label.is_empty())
+    }
+
+    /// The label and the fact of every column, in a table of facts.
+    pub(super) fn fact_columns(&self) -> Vec<(&str, &str)> {
+        let facts = self.facts.iter().flat_map(FactSpec::labelled);
+        match self.has_columns() {
+            true => {
+                let labels = || self.columns.iter().map(String::as_str).chain(self.average.then_some(AVERAGE));
+                facts.take(1).flat_map(|(_, name)| labels().map(move |label| (label, name))).collect()
+            }
+            false => facts.collect(),
+        }
+    }
+
+    /// Whether what is said of facts goes together.
+    fn check_facts(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let of_metrics =
+            [("pick", self.pick.is_some()), ("ranks", self.ranks), ("interval", self.interval != Interval::None)];
+        for (param, _) in of_metrics.into_iter().filter(|(_, given)| *given && !self.facts.is_empty()) {
+            problems.push(Problem::value(param, "is for metrics, and the table shows facts").with_help("leave it out"));
+        }
+        if let Some(row) = &self.relative_to {
+            if self.facts.is_empty() {
+                let message = "is for facts, and the table shows a metric";
+                problems.push(Problem::value("relative-to", message).with_help("name `facts`, or leave it out"));
+            } else if !self.rows.contains(row) {
+                let help = nearest_help(row, self.rows.iter().map(String::as_str));
+                problems.push(Problem::value("relative-to", format!("the table has no row `{row}`")).with_help(help));
+            }
+        }
+        if self.average && (self.facts.is_empty() || !self.has_columns()) {
+            let message = "is for a table that shows one fact in several columns";
+            problems.push(Problem::value("average", message).with_help("name `facts` and `columns`, or leave it out"));
+        }
+        if self.facts.len() > 1 && self.has_columns() {
+            let message = format!("a table with columns shows one fact, not {}", self.facts.len());
+            problems.push(Problem::value("facts", message).with_help("leave out `columns`, or make a table for each"));
+        }
+        problems
+    }
+
     /// What the table is made of without some runs: cells say which they lack, and those without any are absent.
     #[must_use]
     pub(super) fn without(mut self, lost: &[Lost]) -> Self {

@@ -31,7 +31,12 @@ fn published(path: &Path, params: &Params, scores: Scores) -> Result<Published, 
         let what = format!("has the columns `{}`, expected `{}`", found.join(","), COLUMNS.join(","));
         return Err(StageError::data(place(None), what));
     }
-    let (scale, most) = if params.metric.scale(scores).percent { (100.0, 100.0) } else { (1.0, f64::MAX) };
+    let percent = params.facts.is_empty() && params.metric.scale(scores).percent;
+    let (scale, most) = if percent { (100.0, 100.0) } else { (1.0, f64::MAX) };
+    let columns: Vec<&str> = match params.facts.is_empty() {
+        true => params.columns.iter().map(String::as_str).collect(),
+        false => params.fact_columns().into_iter().map(|(label, _)| label).collect(),
+    };
     let mut published = Published::new();
     for record in reader.records() {
         let record = record.map_err(bad)?;
@@ -49,7 +54,7 @@ fn published(path: &Path, params: &Params, scores: Scores) -> Result<Published, 
             },
         };
         let reference = Reference { mean: number(2)?, std: number(3)?, note: field(4).to_owned() };
-        let Some(column) = params.columns.iter().position(|label| label == field(1)) else { continue };
+        let Some(column) = columns.iter().position(|label| *label == field(1)) else { continue };
         let called = |label: &String| params.reference_rows.get(label).unwrap_or(label) == field(0);
         for row in (0..params.rows.len()).filter(|row| called(&params.rows[*row])) {
             if published.insert((row, column), reference.clone()).is_some() {

@@ -111,6 +111,7 @@ fn a_file_that_changes_after_planning_is_refused() {
         registry: &registry,
         profile: "any".into(),
         device_profile: "any".into(),
+        machine: String::new(),
         digest: &|p, contents| digests.digest(p, contents),
     };
     let plan = build(&pipeline, &around).unwrap();

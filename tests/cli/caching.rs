@@ -136,6 +136,7 @@ fn keys_of_a_plan_are_pinned_across_the_pipeline() {
         registry: &registry,
         profile: "fixed".into(),
         device_profile: "fixed".into(),
+        machine: String::new(),
         digest: &|_, _| Ok(String::new()),
     };
     let plan = ppgnn::plan::build(&pipeline, &around).unwrap();

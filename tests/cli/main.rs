@@ -26,6 +26,7 @@ mod determinism;
 mod devices;
 mod docs;
 mod export;
+mod facts;
 mod faults;
 mod guide;
 mod invalid;

@@ -36,6 +36,8 @@ sweep:";
     project.run(&["run", "mine.yaml"]).exit(0);
     let project = crate::relations::on_ring(project, "embedding: poincare", "mlp", "mine", "");
     project.run(&["run", "r.yaml", "relate/mine"]).exit(0);
+    project.write("timed.yaml", crate::facts::TIMED);
+    project.run(&["run", "timed.yaml"]).exit(0);
     project
 }
 

@@ -59,6 +59,7 @@ fn plan(stages: &str, axes: &str) -> Plan {
         registry: &registry,
         profile: "cpu".into(),
         device_profile: "cpu".into(),
+        machine: String::new(),
         digest: &|_, _| Ok(String::new()),
     };
     let plan = build(&pipeline, &around).unwrap();

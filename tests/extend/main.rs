@@ -274,6 +274,7 @@ fn plan(program: &Program, backend: &str) -> std::result::Result<Plan, ppgnn::pi
         registry,
         profile: "cpu-f32".into(),
         device_profile: format!("{backend}-f32"),
+        machine: String::new(),
         digest: &|_, _| Ok(String::new()),
     };
     build(&Pipeline::of_text("mine.yaml", PIPELINE, registry, &Nothing)?, &around)

@@ -187,7 +187,8 @@ fn unpinned<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     // `load/ogb load@1 ogb@1`: the node, then the stage and its model or format with their versions.
     let pinned: BTreeSet<&str> = names.filter_map(|name| name.split_once(' ')).map(|(_, versions)| versions).collect();
     let registry = ppgnn_stages::built_in();
-    let rows = ppgnn_stages::STAGES.iter().flat_map(|stage| {
+    // What is measured differs from run to run.
+    let rows = ppgnn_stages::STAGES.iter().filter(|stage| stage.measures.is_none()).flat_map(|stage| {
         let own = format!("{}@{}", stage.name, stage.version);
         let rows: Vec<_> =
             stage.variants(&registry).iter().map(|v| format!("{own} {}@{}", v.name, v.version)).collect();

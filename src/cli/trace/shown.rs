@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use ppgnn_stages::kinds::{Picked, Table};
+use ppgnn_stages::kinds::Picked;
 use serde_json::{Value, json};
 
 use super::Traced;
@@ -26,7 +26,7 @@ impl Traced<'_> {
         let commands = &self.commands;
         json!({
             "version": 1, "pipeline": self.plan.pipeline, "profile": self.plan.profile, "table": about, "row": self.row,
-            "column": self.column, "metric": self.metric, "shown": self.shown, "cell": self.cell, "absent": self.absent,
+            "column": self.column, "metric": self.shows(), "shown": self.shown, "cell": self.cell, "absent": self.absent,
             "evidence": self.evidence, "ppgnn": env!("CARGO_PKG_VERSION"), "exit-code": code,
             "commands": {"compute": commands.compute, "export": commands.export, "table": commands.table},
         })
@@ -39,7 +39,7 @@ impl Traced<'_> {
         match (&self.cell, &self.absent) {
             (Some(cell), _) => {
                 let values = if cell.n == 1 { "1 value".to_owned() } else { format!("{} values", cell.n) };
-                let _ = writeln!(out, "{}: {}, {values}", self.metric, self.shown);
+                let _ = writeln!(out, "{}: {}, {values}", self.shows(), self.shown);
             }
             (None, why) => {
                 let _ = writeln!(out, "no value: {}", why.as_deref().unwrap_or_default());
@@ -101,7 +101,7 @@ impl Traced<'_> {
             );
         }
         if !run.splits.is_empty() {
-            let title = self.metric.to_string();
+            let title = self.shows();
             let width = title.chars().count();
             let _ = writeln!(out, "  split  {title}  chosen epoch");
             for split in &run.splits {
@@ -112,10 +112,16 @@ impl Traced<'_> {
         }
     }
 
+    /// What the cell shows.
+    fn shows(&self) -> String {
+        let of_table = || self.table.as_ref().map(|table| table.shows(self.at));
+        self.metric.as_ref().map(ToString::to_string).or_else(of_table).unwrap_or_default()
+    }
+
     /// A value as the table shows it.
     fn number(&self, value: f64) -> String {
         match &self.table {
-            Some(table) => Table::number(table.scale(), table.digits, value),
+            Some(table) => table.shown_number(self.at, value),
             None => value.to_string(),
         }
     }

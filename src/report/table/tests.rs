@@ -1,7 +1,7 @@
 //! What tables look like on pages of several sizes.
 
 use super::*;
-use ppgnn_stages::kinds::{Cell, Comparison, Reference};
+use ppgnn_stages::kinds::{Cell, Comparison, Metric, Reference};
 
 const WIDE: Page = Page { width: 80, height: 30, colour: false };
 
@@ -20,6 +20,7 @@ fn table(columns: &[&str], means: &[&[f64]]) -> Table {
     let comparison = |column| Comparison { column, splits: 2, tested: 1, ..Comparison::default() };
     Table {
         title: "Main results".into(),
+        metric: Some(Metric::default()),
         digits: 1,
         row_title: "model".into(),
         column_title: "data".into(),

@@ -130,6 +130,28 @@ fn a_node_on_a_device_has_a_gpu_and_one_core_and_waits_for_both() {
 }
 
 #[test]
+fn a_node_that_measures_waits_for_all_others_and_nothing_starts_beside_it() {
+    // 0 and 1 can be computed; 2 measures 0; 3 reads 2; 4 measures as well.
+    let stages = ["normalize", "normalize", "time", "normalize", "time"];
+    let plan = plan_of(&[&[], &[], &[0], &[2], &[0]], |at| stages[at]);
+    let mut schedule = Schedule::new(&plan, &ids(&[1, 3, 4]), &[], 4, &[]);
+    let (_, first) = advance(&mut schedule, &[]);
+    assert_eq!(shares(&first), [(0, 2), (1, 2)]);
+    finish(&mut schedule, first[0]);
+    // The other one still runs.
+    assert_eq!(advance(&mut schedule, &[]).1, []);
+    finish(&mut schedule, first[1]);
+    let (_, alone) = advance(&mut schedule, &[]);
+    assert_eq!(shares(&alone), [(2, 4)]);
+    finish(&mut schedule, alone[0]);
+    // What follows from a measurement comes before the next one.
+    let (_, then) = advance(&mut schedule, &[]);
+    assert_eq!(shares(&then), [(3, 4)]);
+    finish(&mut schedule, then[0]);
+    assert_eq!(shares(&advance(&mut schedule, &[]).1), [(4, 4)]);
+}
+
+#[test]
 fn a_failure_skips_what_needs_it_and_nothing_else() {
     let plan = plan(&DIAMOND);
     let mut schedule = Schedule::new(&plan, &ids(&[4, 5]), &[], 1, &[]);

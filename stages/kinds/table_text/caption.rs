@@ -49,9 +49,14 @@ impl Signs {
 impl Table {
     /// States metric, unit, spread, number of values, what the marks mean, and how near published values are.
     pub(super) fn caption(&self, of: &Words) -> String {
-        let unit = if self.scale().percent { format!(" in {}", of.percent) } else { String::new() };
-        let metric = format!("{} {}", self.metric.part_name(), self.metric.score);
-        let mut text = format!("{metric}{unit}: mean {} {}.", self.spread(of), self.over(of));
+        let mut text = match &self.metric {
+            Some(metric) => {
+                let unit = if self.scale().percent { format!(" in {}", of.percent) } else { String::new() };
+                let metric = format!("{} {}", metric.part_name(), metric.score);
+                format!("{metric}{unit}: mean {} {}.", self.spread(of), self.over(of))
+            }
+            None => self.facts_mean(of),
+        };
         text[..1].make_ascii_uppercase();
         text += &self.marks_mean(of);
         text += &self.ranks_mean(of);
@@ -62,6 +67,28 @@ impl Table {
             let _ = write!(text, " Configurations{axes} were chosen on validation nodes, by {}.", picked.metric);
         }
         text
+    }
+
+    /// Says what the facts of a table are, in its own words where labels differ from names.
+    fn facts_mean(&self, of: &Words) -> String {
+        let mut named: Vec<String> = Vec::new();
+        for (label, fact) in self.columns.iter().zip(&self.facts).filter(|(label, fact)| **label != fact.name) {
+            let one = format!("{} is `{}`", (of.escape)(label), fact.name);
+            let same = self.facts.iter().all(|other| other.name == fact.name);
+            named.push(if same { format!("`{}`", fact.name) } else { one });
+            named.dedup();
+        }
+        let mut text = if named.is_empty() { "facts".to_owned() } else { named.join(", ") };
+        if let Some(row) = &self.relative_to {
+            let _ = write!(text, ", as a multiple of the mean of {}", (of.escape)(row));
+        } else if self.facts.iter().any(|fact| fact.name.ends_with("seconds")) {
+            text += ", in seconds";
+        }
+        let n = range(self.cells.iter().map(|c| c.n));
+        if n.1 > 1 {
+            let _ = write!(text, "; where values differ, mean {} over n = {} values", self.spread(of), from_to(n));
+        }
+        text + "."
     }
 
     /// What stands beside a mean.
