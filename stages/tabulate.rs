@@ -121,6 +121,7 @@ fn table(params: &Params, runs: &[Run], published: &Published, scores: Scores) -
         rows: params.rows.clone(),
         columns: params.columns.clone(),
         reference_title: params.reference_title.clone(),
+        notes: params.notes.clone(),
         pooled: params.pooled.clone(),
         picked_from: params.picked_from.clone(),
         absent,

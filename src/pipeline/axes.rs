@@ -52,6 +52,8 @@ pub struct When {
     pub matches: Vec<(usize, Vec<usize>)>,
     /// What to set there.
     pub settings: Vec<Setting>,
+    /// What readers of tables must know of them.
+    pub note: Option<String>,
 }
 
 /// All points of a pipeline.
@@ -112,7 +114,7 @@ impl Sweep {
         sweep.when = entry
             .when
             .into_iter()
-            .map(|w| When { matches: sweep.matches(&w.matches, problems), settings: w.settings })
+            .map(|w| When { matches: sweep.matches(&w.matches, problems), settings: w.settings, note: w.note })
             .collect();
         for (when, at) in conditional {
             let none = sweep.axes[at].values.len();

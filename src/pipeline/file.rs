@@ -49,6 +49,8 @@ pub struct PipelineFile {
     pub search: Option<SearchEntry>,
     /// Tables by name.
     pub tables: Vec<TableEntry>,
+    /// What readers of any table must know.
+    pub notes: Vec<Key>,
 }
 
 /// A stage, as written.
@@ -111,6 +113,8 @@ pub struct WhenEntry {
     pub settings: Vec<Setting>,
     /// Axes that only these points have.
     pub axes: Vec<AxisEntry>,
+    /// What readers of tables must know of these points.
+    pub note: Option<String>,
 }
 
 /// A table, as written.
@@ -147,6 +151,7 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
         "sweep",
         "search",
         "tables",
+        "notes",
         "profiles",
     ];
     let mut file = PipelineFile::default();
@@ -184,6 +189,7 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
     }
     file.search = root.get("search").and_then(|node| reader.search(node));
     file.tables = reader.map(root.get("tables")).iter().map(|(k, n)| reader.table(k, n, &table_params)).collect();
+    file.notes = reader.texts(root.get("notes"));
     file
 }
 
@@ -303,18 +309,19 @@ impl Reader<'_> {
     }
 
     fn when(&mut self, node: &Node) -> WhenEntry {
-        self.only(node, &["match", "set", "axes"], "an entry of `when`");
+        self.only(node, &["match", "set", "axes", "note"], "an entry of `when`");
         let help = || Some("write `{match: {axis: value}, set: {stage.parameter: value}}`".into());
         if node.get("match").is_none() {
             self.problems.add(&node.span, "missing `match`", help());
         }
-        if node.get("set").is_none() && node.get("axes").is_none() {
-            self.problems.add(&node.span, "missing `set` or `axes`", help());
+        if ["set", "axes", "note"].iter().all(|field| node.get(field).is_none()) {
+            self.problems.add(&node.span, "missing `set`, `axes` or `note`", help());
         }
         WhenEntry {
             matches: self.matches(node.get("match")),
             settings: self.settings(node.get("set")),
             axes: self.map(node.get("axes")).iter().map(|(k, n)| self.axis(k, n)).collect(),
+            note: node.get("note").and_then(|note| self.text(note)).map(|note| note.name),
         }
     }
 

@@ -102,7 +102,12 @@ pub fn json_schema(registry: &Registry) -> Value {
                             "type": "object",
                             "required": ["match"],
                             "additionalProperties": false,
-                            "properties": {"match": matches, "set": settings, "axes": axes},
+                            "properties": {
+                                "match": matches,
+                                "set": settings,
+                                "axes": axes,
+                                "note": {"type": "string", "description": "A footnote of the cells that match"},
+                            },
                         },
                     },
                 },
@@ -116,6 +121,7 @@ pub fn json_schema(registry: &Registry) -> Value {
                     "properties": table,
                 },
             },
+            "notes": {"oneOf": [{"type": "null"}, words], "description": "What readers of all tables must know: the ends of their captions"},
             "profiles": {
                 "type": "object",
                 "description": "Named changes to the file, chosen with --profile; null removes one of the file that is extended",

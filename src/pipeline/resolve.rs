@@ -56,6 +56,8 @@ pub struct Pipeline {
     pub datasets: Datasets,
     /// What happens if data is missing.
     pub absent: AbsentData,
+    /// What readers of any table must know.
+    pub notes: Vec<String>,
     /// What stages that compute on a device should use, unless the command line says otherwise.
     pub device: DeviceRequest,
     /// Stages, inputs before the stages that need them.
@@ -143,6 +145,7 @@ impl Pipeline {
             profiles: document.profiles,
             datasets,
             absent: file.absent,
+            notes: file.notes.into_iter().map(|note| note.name).collect(),
             device: file.device,
             stages,
             sweep,

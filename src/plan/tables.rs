@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::build::{Builder, NoNode, Planned};
 use super::graph::{Edge, NodeId};
 use super::name::NodeName;
-use crate::pipeline::{Axis, Key, Search, Span, TABLE_STAGE, TableEntry, holds};
+use crate::pipeline::{Axis, Key, Pipeline, Search, Span, TABLE_STAGE, TableEntry, holds};
 
 /// The parameter that says which random numbers are drawn, in every stage that draws some.
 const SEED: &str = "seed";
@@ -67,7 +67,7 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Pl
     let slot = stage.inputs.iter().find(|slot| (slot.name == FACTS) == of_facts)?;
     let layout = layout(builder, table, slot.kind)?;
     let content = content(builder, table, &layout, of_points)?;
-    let (params, inputs) = params(&builder.pipeline.sweep.axes, table, &layout, &content);
+    let (params, inputs) = params(builder.pipeline, table, &layout, &content);
     let what = format!("table `{}`", table.name.name);
     let checked = builder.checked(stage, &what, &params, |_, name, _| span_of(table, name))?;
     let unread = |builder: &mut Builder, name: &str, path: &Path, error: &io::Error| {
@@ -116,7 +116,9 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
                 let instead = builder.pipeline.presets.iter().filter(|preset| holds(&preset.matches, point));
                 let instead = instead.filter_map(|preset| preset.instead.clone());
                 let instead = instead.chain(search.and_then(|search| search.said(point)));
-                of_cell.extend(instead.filter(|note| !of_cell.contains(note)).collect::<Vec<_>>());
+                let noted = sweep.when.iter().filter(|when| holds(&when.matches, point));
+                let said = instead.chain(noted.filter_map(|when| when.note.clone()));
+                of_cell.extend(said.filter(|note| !of_cell.contains(note)).collect::<Vec<_>>());
                 let pooled = cells.entry(place).or_default().entry(at(&layout.left)).or_default();
                 if !pooled.contains(&node) {
                     pooled.push(node);
@@ -278,7 +280,13 @@ fn refuse_unpickable(builder: &mut Builder, mixed: &[usize], table: &TableEntry)
 }
 
 /// Writes the parameters of `tabulate`, and the nodes they refer to by position.
-fn params(axes: &[Axis], table: &TableEntry, layout: &Layout, content: &Content) -> (Map<String, Value>, Vec<NodeId>) {
+fn params(
+    pipeline: &Pipeline,
+    table: &TableEntry,
+    layout: &Layout,
+    content: &Content,
+) -> (Map<String, Value>, Vec<NodeId>) {
+    let axes = &pipeline.sweep.axes[..];
     let labels = |of: &[usize], at: &[usize]| {
         of.iter().zip(at).map(|(a, v)| axes[*a].values[*v].label.as_str()).collect::<Vec<_>>().join(", ")
     };
@@ -295,6 +303,10 @@ fn params(axes: &[Axis], table: &TableEntry, layout: &Layout, content: &Content)
     });
     let mut params: Map<String, Value> = table.params.iter().map(|(k, n)| (k.name.clone(), n.value())).collect();
     params.entry("title").or_insert_with(|| table.name.name.clone().into());
+    // What is no list is refused with the other parameters.
+    if let Value::Array(own) = params.entry("notes").or_insert_with(|| json!([])) {
+        own.splice(..0, pipeline.notes.iter().map(|note| note.as_str().into()));
+    }
     params.insert("rows".into(), rows.iter().map(|r| labels(&layout.rows, r)).collect());
     params.insert("columns".into(), columns.iter().map(|c| labels(&layout.columns, c)).collect());
     let names = |of: &[usize]| of.iter().map(|a| axes[*a].name.as_str()).collect::<Vec<_>>();

@@ -373,6 +373,7 @@ pub static CONTENTS: &[FileDoc] = &[
             entry("rows", "list", "labels of the rows"),
             entry("columns", "list", "labels of the columns"),
             entry("reference-title", "text", "what published values are called"),
+            entry("notes", "list", "what readers must know besides; not there if there is nothing"),
             entry("pooled", "list", "axes whose runs are averaged in a cell"),
             entry("picked-from", "list", "axes whose configurations were chosen from"),
             entry(

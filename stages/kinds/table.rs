@@ -175,6 +175,9 @@ pub struct Table {
     pub columns: Vec<String>,
     /// What the values beside ours are called; empty if there are none.
     pub reference_title: String,
+    /// What readers must know besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The axes whose runs are averaged in a cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pooled: Vec<String>,

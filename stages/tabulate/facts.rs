@@ -65,6 +65,7 @@ pub(super) fn table(params: &Params, job: &Job) -> Result<Table, StageError> {
         rows: params.rows.clone(),
         columns: columns.iter().map(|(label, _)| (*label).to_owned()).collect(),
         reference_title: params.reference_title.clone(),
+        notes: params.notes.clone(),
         pooled: params.pooled.clone(),
         absent,
         cells,

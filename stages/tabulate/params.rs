@@ -69,6 +69,9 @@ pub struct Params {
     pub reference: Option<TextPath>,
     /// What the published values are called.
     pub reference_title: String,
+    /// What readers must know besides, such as where the protocol differs from that of the published values: the end of the caption.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What that file calls rows that have another label here, such as `PP-GNN (features): PP-GNN`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reference_rows: BTreeMap<String, String>,
@@ -180,6 +183,7 @@ impl Default for Params {
             absent: Vec::new(),
             reference: None,
             reference_title: "reference".into(),
+            notes: Vec::new(),
             reference_rows: BTreeMap::new(),
         }
     }

@@ -226,3 +226,34 @@ fn a_grid_beyond_all_reason_is_refused_even_if_its_axes_set_nothing() {
     let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
     project.run(&["check", "s.yaml"]).exit(3).says("more than 1000000 points");
 }
+
+#[test]
+fn notes_end_in_captions_and_in_footnotes_of_the_cells_that_they_are_about() {
+    let sweep = "
+notes: All rows have <one> configuration
+sweep:
+  axes: {load.dataset: [a, b], train.lr: [0.1, 0.2]}
+  when: [{match: {load.dataset: b, train.lr: 0.1}, note: drawn anew}]
+tables:
+  accuracy: {rows: train.lr, columns: load.dataset, metric: test-accuracy, notes: [Another one.]}
+  without: {rows: train.lr, columns: load.dataset, metric: test-accuracy}
+";
+    let project = Project::new().file("s.yaml", &format!("{BASE}{sweep}"));
+    project.run(&["run", "s.yaml"]).exit(0);
+    let text = |name: &str| std::fs::read_to_string(project.path(&format!("artifacts/results/s/{name}.md"))).unwrap();
+    let (table, without) = (text("accuracy"), text("without"));
+    assert!(table.contains("All rows have &lt;one&gt; configuration. Another one. <sup>"), "{table}");
+    assert!(without.contains("All rows have &lt;one&gt; configuration. <sup>"), "{without}");
+    let footnote = table.lines().find(|line| line.starts_with("| 0.1 ")).unwrap();
+    let [_, _, a, b, ..] = footnote.split('|').collect::<Vec<_>>()[..] else { panic!("{footnote}") };
+    let number = table.split("<sup>").find_map(|rest| rest.split_once("</sup> drawn anew")).unwrap().0;
+    let has = |cell: &str| cell.contains(&format!("<sup>{number}")) || cell.contains(&format!(",{number}</sup>"));
+    assert!(has(b) && !has(a), "{table}");
+    for wrong in ["notes: {a: b}", "notes: [[a]]"] {
+        let text = format!("{BASE}{sweep}").replace("notes: All rows have <one> configuration", wrong);
+        project.write("w.yaml", text);
+        project.run(&["check", "w.yaml"]).exit(3).says("expected text");
+    }
+    project.write("w.yaml", format!("{BASE}{sweep}").replace("notes: [Another one.]", "notes: some"));
+    project.run(&["check", "w.yaml"]).exit(3).says("`notes`");
+}

@@ -66,6 +66,10 @@ impl Table {
             let axes = if axes.is_empty() { axes } else { format!(" ({})", (of.escape)(&axes)) };
             let _ = write!(text, " Configurations{axes} were chosen on validation nodes, by {}.", picked.metric);
         }
+        for note in &self.notes {
+            let stop = if note.ends_with(['.', '!', '?']) { "" } else { "." };
+            let _ = write!(text, " {}{stop}", (of.escape)(note));
+        }
         text
     }
 
