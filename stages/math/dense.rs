@@ -6,6 +6,7 @@
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
+use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::math::real::Real;
@@ -65,13 +66,18 @@ pub fn column_sums<T: Real>(values: &[T], columns: usize) -> Vec<T> {
 pub fn sums_of_columns<T: Real>(rows: &[T], columns: usize) -> Vec<f64> {
     let mut sums = vec![0.0; columns];
     let mut few = vec![T::default(); columns];
-    for rows in rows.chunks(8 * columns.max(1)) {
-        few.fill(T::default());
-        for row in rows.chunks_exact(columns.max(1)) {
-            few.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
-        }
-        sums.iter_mut().zip(&few).for_each(|(sum, x)| *sum += x.widen());
-    }
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for rows in rows.chunks(8 * columns.max(1)) {
+                few.fill(T::default());
+                for row in rows.chunks_exact(columns.max(1)) {
+                    few.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
+                }
+                sums.iter_mut().zip(&few).for_each(|(sum, x)| *sum += x.widen());
+            }
+        },
+    );
     sums
 }
 

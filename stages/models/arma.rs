@@ -17,13 +17,14 @@
 //! depth 1 is always allowed. PyTorch Geometric holds W_{s,1} even where depth 1 does not use it; it does not exist here and does not
 //! count.
 //!
-//! Stacks are lanes of their own until they are averaged.
+//! Stacks stand side by side, or are lanes of their own, until they are averaged.
 
 use candle_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::within_cap;
+use super::ops::{AsTensor, Stacks};
 use super::{Build, GraphSizes, GraphView, Input, Model, ModelWork, Output, Param, Pass, Weights};
 use crate::contract::params::DropoutRate;
 use crate::contract::{Size, StageError};
@@ -155,15 +156,16 @@ impl Model for Arma {
     fn forward(&self, graph: &GraphView, x: &Input, pass: &mut Pass) -> Result<Output> {
         let Params { stacks, depth, dropout, last_activation, .. } = self.params;
         // Of step t, or of all.
-        let of = |weights: &[Param], t: usize| x.stacked(&weights[t.min(weights.len() - 1)]);
-        let mut y = x.times(&x.stacked(&self.first)?)?;
+        let of = |weights: &[Param], t: usize| weights[t.min(weights.len() - 1)].tensor();
+        let stacks = Stacks::of(stacks, graph.classes);
+        let mut y = x.times(&x.stacked(&self.first, stacks)?)?;
         for t in 0..depth {
             if t > 0 {
-                y = y.times(&of(&self.steps, t - 1)?)?;
+                y = y.times(&x.stacked_between(&of(&self.steps, t - 1), stacks)?)?;
             }
-            let masks = pass.dropout(dropout, "dropout/features").for_stacks(stacks);
-            let skip = x.dropout_times(&of(&self.skips, t)?, masks)?;
-            y = y.propagate(&graph.operator)?.plus(&skip)?.plus_bias(&of(&self.biases, t)?)?;
+            let masks = pass.dropout(dropout, "dropout/features").for_lanes(stacks.lanes);
+            let skip = x.dropout_times(&x.stacked(&of(&self.skips, t), stacks)?, masks)?;
+            y = y.propagate(&graph.operator)?.plus(&skip)?.plus_bias(&x.stacked(&of(&self.biases, t), stacks)?)?;
             if t + 1 < depth || last_activation == Activation::Relu {
                 y = y.relu()?;
             }
@@ -177,7 +179,6 @@ mod tests {
     use candle_core::{DType, Tensor};
 
     use super::*;
-    use crate::models::ops::AsTensor;
     use crate::models::testing;
     use crate::models::work;
 
@@ -288,3 +289,4 @@ mod tests {
         assert!(fits(1, 2, 8).is_ok() && fits(1, 3, 8).unwrap_err().to_string().starts_with("`267`"));
     }
 }
+

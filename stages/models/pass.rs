@@ -48,7 +48,7 @@ impl<'s> Pass<'s> {
 
     /// Names dropout of rate `p`, whose masks are drawn from the streams of a purpose.
     pub fn dropout(&mut self, p: f64, purpose: &'static str) -> Dropout<'_, 's> {
-        Dropout { pass: self, p, purpose, stacks: 1 }
+        Dropout { pass: self, p, purpose, copies: 1 }
     }
 }
 
@@ -57,14 +57,14 @@ pub struct Dropout<'p, 's> {
     pass: &'p mut Pass<'s>,
     p: f64,
     purpose: &'static str,
-    stacks: usize,
+    copies: usize,
 }
 
 impl Dropout<'_, '_> {
-    /// Gives every lane's mask to all of its stacks.
+    /// Gives every lane's mask to as many lanes that stand for it.
     #[must_use]
-    pub fn for_stacks(self, stacks: usize) -> Self {
-        Self { stacks, ..self }
+    pub fn for_lanes(self, copies: usize) -> Self {
+        Self { copies, ..self }
     }
 
     /// Draws a mask of `entries` entries for every lane in training; none in evaluation and for p = 0.
@@ -72,7 +72,7 @@ impl Dropout<'_, '_> {
     /// # Errors
     /// When p is no rate: below 0, or so large that nothing would be left.
     pub(crate) fn masks(self, entries: usize) -> Result<Option<Masks>> {
-        let Self { pass, p, purpose, stacks } = self;
+        let Self { pass, p, purpose, copies } = self;
         if !(0.0..1.0).contains(&p) {
             bail!("dropout `{purpose}` has the rate {p}, expected at least 0 and below 1");
         }
@@ -81,11 +81,11 @@ impl Dropout<'_, '_> {
         }
         #[cfg(feature = "cuda")]
         if let Some(keys) = &mut pass.keys {
-            return Ok(Some(Arc::new(keys.masks(pass.lanes, p, purpose, stacks))));
+            return Ok(Some(Arc::new(keys.masks(pass.lanes, p, purpose, copies))));
         }
         let draw = |lane: &mut Streams| {
             let mask = Mask::draw(lane.open(purpose), entries, p);
-            std::iter::repeat_n(mask, stacks)
+            std::iter::repeat_n(mask, copies)
         };
         Ok(Some(Arc::new(LaneMasks::Drawn(pass.lanes.par_iter_mut().flat_map_iter(draw).collect()))))
     }

@@ -145,8 +145,8 @@ pub(super) mod keys {
         }
 
         /// Returns the masks of this pass.
-        pub fn masks(&mut self, lanes: &[Streams], p: f64, purpose: &'static str, stacks: usize) -> LaneMasks {
-            let of_lane = |lane: &Streams| std::iter::repeat_n(lane.key(purpose), stacks);
+        pub fn masks(&mut self, lanes: &[Streams], p: f64, purpose: &'static str, copies: usize) -> LaneMasks {
+            let of_lane = |lane: &Streams| std::iter::repeat_n(lane.key(purpose), copies);
             let name = || Arc::new(cuda::Keys::new(lanes.iter().flat_map(of_lane).collect()));
             let (keys, uses) = self.named.entry(purpose).or_insert_with(|| (name(), 0));
             *uses += 1;

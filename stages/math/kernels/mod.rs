@@ -2,9 +2,11 @@
 //!
 //! [`tall`]: a fixed dense matrix times a few vectors (eigenvectors, layers). [`gather`]: a sparse matrix times rows
 //! (features). [`hops`]: powers of a symmetric sparse matrix times a few vectors (propagation). [`gates`]: trained weights of
-//! its entries. [`heads`]: rows of several heads, and [`attention`] on them. [`units`]: ReLU and ELU. Kernels take slices and know nothing of tensors, graphs or models.
+//! its entries. [`heads`]: rows of several heads, and [`attention`] on them. [`units`]: ReLU and ELU. [`columns`]: sums and
+//! normalisation of columns. Kernels take slices and know nothing of tensors, graphs or models.
 
 pub mod attention;
+pub mod columns;
 pub mod gates;
 pub mod gather;
 pub mod heads;

@@ -58,6 +58,19 @@ pub fn pass_back_in_place<T: Vector>(units: &mut [T], back: &[T], scale: T) {
     );
 }
 
+/// back ← scale · back where units are positive, 0 elsewhere.
+pub fn stop_at_zero<T: Vector>(units: &[T], scale: T, back: &mut [T]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (back, unit) in back.iter_mut().zip(units) {
+                let through = *back * scale;
+                *back = if *unit > T::default() { through } else { T::default() };
+            }
+        },
+    );
+}
+
 /// units ← ELU(units + bias), for rows as long as the bias: x where x > 0, e^x − 1 elsewhere. NaN stays NaN.
 pub fn elu_rows<T: Vector>(units: &mut [T], bias: &[T]) {
     Arch::new().dispatch(
@@ -106,6 +119,9 @@ mod tests {
         let mut units = x;
         pass_back_in_place(&mut units, &back, 2.0);
         assert_eq!(units, out);
+        let mut through = back;
+        stop_at_zero(&x, 2.0, &mut through);
+        assert_eq!(through, out);
         let mut rows = [-1.0, 3.0, 0.5, -4.0];
         rectify_rows(&mut rows, &[0.75, -1.0]);
         assert_eq!(rows, [0.0, 2.0, 1.25, 0.0]);

@@ -4,9 +4,11 @@
 //! pass; the running variance is the unbiased one. Evaluation reads the running moments that the training passes before have
 //! left. Scale starts at 1, shift at 0; the model says whether they are decayed, as PyTorch does with whatever is in a group.
 
+use std::sync::Arc;
+
 use candle_core::{Result, Tensor};
 
-use crate::models::ops::{AsTensor, Moments, Sided};
+use crate::models::ops::{AsTensor, Moments, Norm, Propagator, Sided};
 use crate::models::{ModelWork, Param, Pass, State, Weights};
 use crate::optim::Rule;
 
@@ -42,18 +44,49 @@ impl BatchNorm {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn forward(&self, x: &Sided, pass: &Pass) -> Result<Sided> {
-        let running = Moments { mean: self.mean.tensor(), variance: self.variance.tensor() };
-        let (normalised, seen) = x.batch_norm(&self.scale, &self.shift, &running)?;
-        if let Some(seen) = seen {
-            let nodes = x.dims()[1] as f64;
-            let mixed = |before: &Tensor, now: &Tensor, factor: f64| {
-                (before * (1.0 - MOMENTUM))? + (now * (MOMENTUM * factor))?
-            };
-            self.mean.update(mixed(&running.mean, &seen.mean, 1.0)?, pass);
-            let unbiased = nodes / (nodes - 1.0).max(1.0);
-            self.variance.update(mixed(&running.variance, &seen.variance, unbiased)?, pass);
-        }
+        let running = self.running();
+        let (normalised, seen) = x.batch_norm(&self.norm(&running))?;
+        self.keep(&running, seen, x.dims()[1], pass)?;
         Ok(normalised)
+    }
+
+    /// Returns drop(ReLU(BN(S·X + b))), with `bias` or without, and keeps what evaluation will read from the next pass on.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn units(
+        &self,
+        x: &Sided,
+        operator: &Arc<Propagator>,
+        bias: Option<&dyn AsTensor>,
+        dropout: f64,
+        pass: &mut Pass,
+    ) -> Result<Sided> {
+        let running = self.running();
+        let dropout = pass.dropout(dropout, "dropout/hidden");
+        let (units, seen) = x.propagate_norm_relu_dropout(operator, bias, &self.norm(&running), dropout)?;
+        self.keep(&running, seen, x.dims()[1], pass)?;
+        Ok(units)
+    }
+
+    fn running(&self) -> Moments {
+        Moments { mean: self.mean.tensor(), variance: self.variance.tensor() }
+    }
+
+    fn norm<'n>(&self, running: &'n Moments) -> Norm<'n> {
+        Norm { scale: self.scale.tensor(), shift: self.shift.tensor(), running }
+    }
+
+    /// Mixes the moments of a pass that trains into the running ones.
+    fn keep(&self, running: &Moments, seen: Option<Moments>, nodes: usize, pass: &Pass) -> Result<()> {
+        let Some(seen) = seen else { return Ok(()) };
+        let mixed =
+            |before: &Tensor, now: &Tensor, factor: f64| (before * (1.0 - MOMENTUM))? + (now * (MOMENTUM * factor))?;
+        self.mean.update(mixed(&running.mean, &seen.mean, 1.0)?, pass);
+        let nodes = nodes as f64;
+        let unbiased = nodes / (nodes - 1.0).max(1.0);
+        self.variance.update(mixed(&running.variance, &seen.variance, unbiased)?, pass);
+        Ok(())
     }
 
     /// Adds what it takes.

@@ -22,13 +22,11 @@ impl Convolution<'_> {
     /// # Errors
     /// When the tensor library refuses an operation.
     pub fn forward(&self, z: &Sided, graph: &GraphView, pass: &mut Pass) -> Result<Sided> {
-        let (a, name) = (&graph.operator, "dropout/hidden");
-        let Some(norm) = self.norm else {
-            return z.propagate_relu_dropout(a, self.bias, pass.dropout(self.dropout, name));
-        };
-        let z = z.propagate(a)?;
-        let z = self.bias.map_or(Ok(z.clone()), |bias| z.plus_bias(&bias.tensor()))?;
-        norm.forward(&z, pass)?.relu_dropout(pass.dropout(self.dropout, name))
+        let a = &graph.operator;
+        match self.norm {
+            Some(norm) => norm.units(z, a, self.bias, self.dropout, pass),
+            None => z.propagate_relu_dropout(a, self.bias, pass.dropout(self.dropout, "dropout/hidden")),
+        }
     }
 
     /// Counts the work of two convolutions, the first on features.

@@ -17,6 +17,7 @@ use super::loss::{LaneScore, PassScores, Targets};
 use super::masks::Masks;
 use super::propagate::{Basis, Propagator};
 use super::sided::{Eval, Sided};
+use super::stacks::Stacks;
 use super::sum::sum;
 use crate::models::{FeatureView, Input};
 use crate::tensor::cuda;
@@ -84,16 +85,19 @@ pub fn minus(x: &Sided, y: &Sided) -> Result<Sided> {
 }
 
 /// The mean over the stacks of every lane.
-pub fn mean_of_stacks(x: &Sided, stacks: usize) -> Result<Sided> {
-    let (input, dims) = (x.main().clone(), x.dims().to_vec());
-    let apart = [&[dims[0] / stacks, stacks], &dims[1..]].concat();
-    each(x, |x| x.reshape(apart.clone())?.mean(1), {
-        let apart = apart.clone();
+pub fn mean_of_stacks(x: &Sided, stacks: Stacks) -> Result<Sided> {
+    let (input, (all, rows, wide)) = (x.main().clone(), x.main().dims3()?);
+    let Stacks { lanes, beside } = stacks;
+    let apart = [all / lanes, lanes, rows, beside, wide / beside];
+    each(
+        x,
+        |x| x.reshape(&apart)?.sum((1, 3))? / (lanes * beside) as f64,
         move |grad| {
-            let spread = (grad.unsqueeze(1)? / stacks as f64)?.broadcast_as(apart)?.contiguous()?;
-            Ok(vec![(input, spread.reshape(dims)?)])
-        }
-    })
+            let spread = (grad.unsqueeze(1)?.unsqueeze(3)? / (lanes * beside) as f64)?;
+            let of_x = spread.broadcast_as(&apart)?.contiguous()?.reshape((all, rows, wide))?;
+            Ok(vec![(input, of_x)])
+        },
+    )
 }
 
 /// θ_0 z + Σ_l θ_l P_l·z.

@@ -49,7 +49,7 @@ mod tests;
 mod units;
 
 pub use attention::Merge;
-pub use batch_norm::Moments;
+pub use batch_norm::{Moments, Norm};
 pub use filter::Eigenvectors;
 pub(crate) use layers::{LayerWeights, PassMasks};
 pub use link_loss::Links;
@@ -58,5 +58,6 @@ pub use masks::{LaneMasks, Mask, Masks};
 pub use propagate::{Basis, Propagator};
 pub use response::Response;
 pub use sided::{AsTensor, Back, Gradient, Sided, operation};
+pub use stacks::Stacks;
 pub(crate) use tape::Gradients;
 pub use tape::{Sides, Tape};

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
 
-use super::{Case, Op, Plain, Sizes, beside, dense, normal, sided, times};
+use super::{Case, Op, Plain, Sizes, beside, dense, factors, masks, normal, of_lanes, sided, times};
 use crate::math::testing::symmetric;
 use crate::models::Input;
-use crate::models::ops::{Moments, Propagator, Sides, Tape};
+use crate::models::ops::masks::Masks;
+use crate::models::ops::{Moments, Norm, Propagator, Sides, Stacks, Tape};
 
 /// Copies of a network that every lane has.
 const STACKS: usize = 3;
@@ -24,6 +25,7 @@ pub fn cases(s: Sizes, z: &Tensor) -> Vec<Case> {
         any_width: Vec::new(),
     };
     let row = |seed| normal(&[s.lanes, s.columns], seed);
+    let drawn = masks(s.lanes, s.nodes * s.columns, 47);
     vec![
         case(
             "difference",
@@ -55,22 +57,26 @@ pub fn cases(s: Sizes, z: &Tensor) -> Vec<Case> {
                 Box::new(|x| x[0].broadcast_mul(&x[1].unsqueeze(2).unwrap()).unwrap()),
             )
         },
-        Case { has_beside: false, ..normalised(s, case, z.clone(), [row(45), row(46)]) },
+        Case { has_beside: false, ..normalised(s, case, z.clone(), [row(45), row(46)], None) },
+        Case { has_beside: false, ..normalised(s, case, z.clone(), [row(45), row(46)], Some(&drawn)) },
         Case { has_beside: false, any_width: vec![0], ..stacks(s, case) },
+        Case { has_beside: false, any_width: vec![1], ..between_stacks(s, case) },
         hops(s, case, z),
     ]
 }
 
-/// Training side: with the moments of the batch.
+/// Training side: with the moments of the batch; as it is, or rectified and dropped by masks.
 fn normalised(
     s: Sizes,
     case: impl Fn(&str, Vec<Tensor>, Box<Op>, Box<Plain>) -> Case,
     z: Tensor,
     [scale, shift]: [Tensor; 2],
+    masks: Option<&Masks>,
 ) -> Case {
     let columns = s.columns;
+    let (drawn, factors) = (masks.cloned(), masks.map(|masks| factors(masks, &[s.nodes, s.columns])));
     case(
-        "batch normalisation",
+        if masks.is_some() { "batch normalisation, ReLU and dropout" } else { "batch normalisation" },
         vec![z, scale, shift],
         Box::new(move |x, _, lanes, tape| {
             let running = |value: f64| {
@@ -81,15 +87,23 @@ fn normalised(
             let x0 = sided(&x[0], None, &Tape::new(Sides::Train));
             // The pass decides which moments count; this one trains whatever the test asks for.
             let training = if tape.sides().train() { sided(&x[0], None, tape) } else { x0 };
-            Ok(training.batch_norm(&x[1], &x[2], &running)?.0)
+            let norm = Norm { scale: x[1].clone(), shift: x[2].clone(), running: &running };
+            Ok(match &drawn {
+                Some(masks) => training.normed_units(&norm, Some(of_lanes(masks, lanes)))?.0,
+                None => training.batch_norm(&norm)?.0,
+            })
         }),
-        Box::new(|x| {
+        Box::new(move |x| {
             let mean = x[0].mean_keepdim(1).unwrap();
             let centred = x[0].broadcast_sub(&mean).unwrap();
             let variance = centred.sqr().unwrap().mean_keepdim(1).unwrap();
             let hat = centred.broadcast_div(&(variance + 1e-5).unwrap().sqrt().unwrap()).unwrap();
             let row = |at: usize| x[at].unsqueeze(1).unwrap();
-            hat.broadcast_mul(&row(1)).unwrap().broadcast_add(&row(2)).unwrap()
+            let normed = hat.broadcast_mul(&row(1)).unwrap().broadcast_add(&row(2)).unwrap();
+            match &factors {
+                Some(factors) => (normed.relu().unwrap() * factors).unwrap(),
+                None => normed,
+            }
         }),
     )
 }
@@ -102,9 +116,26 @@ fn stacks(s: Sizes, case: impl Fn(&str, Vec<Tensor>, Box<Op>, Box<Plain>) -> Cas
         Box::new(|x, _, _, tape| {
             let features = crate::models::testing::view(DType::F32).features;
             let input = Input::new(&features, tape);
-            input.weight(&input.stacked(&x[0])?).mean_of_stacks(STACKS)
+            let stacks = Stacks::of(STACKS, x[0].dims()[3]);
+            input.weight(&input.stacked(&x[0], stacks)?).mean_of_stacks(stacks)
         }),
         Box::new(|x| x[0].mean(1).unwrap()),
+    )
+}
+
+/// Layers from stack to stack, averaged.
+fn between_stacks(s: Sizes, case: impl Fn(&str, Vec<Tensor>, Box<Op>, Box<Plain>) -> Case) -> Case {
+    case(
+        "between stacks",
+        vec![normal(&[s.lanes, STACKS, s.hidden, s.columns], 55), normal(&[s.lanes, STACKS, s.columns, s.columns], 56)],
+        Box::new(|x, _, _, tape| {
+            let features = crate::models::testing::view(DType::F32).features;
+            let input = Input::new(&features, tape);
+            let stacks = Stacks::of(STACKS, x[0].dims()[3]);
+            let y = input.weight(&input.stacked(&x[0], stacks)?);
+            y.times(&input.stacked_between(&x[1], stacks)?)?.mean_of_stacks(stacks)
+        }),
+        Box::new(|x| x[0].matmul(&x[1]).unwrap().mean(1).unwrap()),
     )
 }
 
