@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train bench-search bench-large kill-loop faults lapack check-cuda clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train bench-plain bench-search bench-large kill-loop faults lapack check-cuda clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -43,6 +43,10 @@ bench-train: ## Time training against PyTorch, another build (PPGNN_BASELINE), a
 	test -x target/peers/bin/python || python3 -m venv target/peers
 	target/peers/bin/python -c 'import torch, scipy' 2>/dev/null || target/peers/bin/pip install --quiet numpy scipy torch
 	PPGNN_PYTHON=$(CURDIR)/target/peers/bin/python cargo bench --profile quick --bench train -- $(ROWS)
+
+bench-plain: ## Time models in plain form against those in lanes and PyTorch, on Cora and Chameleon; ROWS chooses
+	cargo build --profile quick --example plain
+	PPGNN_PLAIN=$(CURDIR)/target/quick/examples/plain $(MAKE) bench-train ROWS="$(or $(ROWS),cora chameleon gcn gpr-gnn)"
 
 bench-search: ## Compare the TPE sampler with Optuna's and with random search, 50 seeds; ROWS="branin mixed" chooses
 	test -x target/peers/bin/python || python3 -m venv target/peers

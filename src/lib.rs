@@ -19,6 +19,8 @@ pub mod search;
 pub mod store;
 pub mod study;
 
+/// The allocator of the program `ppgnn`: training frees and takes the same large arrays in every epoch.
+pub use mimalloc::MiMalloc;
 /// The science: what models, formats and stages of your own are written with.
 pub use ppgnn_stages as stages;
 pub use program::Program;

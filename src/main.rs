@@ -3,7 +3,7 @@
 /// Training frees and takes the same large arrays in every epoch. This allocator keeps them for a while; that of the C library
 /// hands them back to the system, which then fills them with zeros page by page.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: ppgnn::MiMalloc = ppgnn::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     ppgnn::Program::new().run()

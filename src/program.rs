@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use ppgnn_stages::contract::{Refused, Registry, Stage, StageDef};
 use ppgnn_stages::formats::{Format, FormatDef};
 use ppgnn_stages::kinds::{Score, ScoreDef};
-use ppgnn_stages::models::{Build, ModelDef};
+use ppgnn_stages::models::{Build, ModelDef, PlainModel};
+use ppgnn_stages::tensor::threads;
 
 use crate::cli::{self, exit};
 
@@ -34,6 +35,13 @@ impl Program {
     #[must_use]
     pub fn model<M: Build>(mut self) -> Self {
         self.refused.extend(self.registry.add_row(const { &ModelDef::of::<M>() }).err());
+        self
+    }
+
+    /// Adds a model in plain form, for `model` of `train`.
+    #[must_use]
+    pub fn plain_model<M: PlainModel>(mut self) -> Self {
+        self.refused.extend(self.registry.add_row(const { &ModelDef::plain::<M>() }).err());
         self
     }
 
@@ -67,8 +75,10 @@ impl Program {
     }
 
     /// Does what the arguments of the process say, and returns the exit code. A refused addition is wrong
-    /// usage: nothing is done.
+    /// usage: nothing is done. Call it first in `main`: candle is told to start no threads of its own, which is possible while
+    /// there is one thread only.
     pub fn run(self) -> ExitCode {
+        threads::leave_to_callers();
         ExitCode::from(self.main(std::env::args_os()))
     }
 

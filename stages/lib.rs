@@ -31,6 +31,8 @@ pub mod train;
 
 /// The tensor library, for models outside of this crate.
 pub use candle_core;
+/// Its layers, for models in plain form.
+pub use candle_nn;
 
 use contract::{Registry, StageDef};
 

@@ -4,7 +4,7 @@
 //! Python with PyTorch, `PPGNN_DATA_DIR` the folder with data; what is missing is left out. The peer is `benches/peers/models.py`;
 //! before anything is timed it must compute the loss and gradients of `tests/science/models.json`, as our tests do. `PPGNN_BASELINE`,
 //! the path of another `ppgnn`, adds columns for it: both are timed through their command line, so any two builds can be
-//! compared. `PPGNN_THREADS` (all cores) are ours; the peer runs with one and with as many, with dense and with sparse
+//! compared. `PPGNN_PLAIN` is the program of `examples/plain/` instead, with its models in plain form. `PPGNN_THREADS` (all cores) are ours; the peer runs with one and with as many, with dense and with sparse
 //! features, and its best time counts. Names of data sets and models after `--` (`-- cora gfir`) leave the rest out, and so does
 //! `--no-peer` the peer. Benchmarks inform; no test asserts a time.
 //!
@@ -39,13 +39,50 @@ const TARGET: f64 = 10.0;
 /// What is asked for.
 struct Request {
     with_peer: bool,
-    baseline: Option<PathBuf>,
+    other: Option<Other>,
+}
+
+/// Another program to compare with.
+#[derive(Clone, Copy, PartialEq)]
+enum Which {
+    /// The build before.
+    Before,
+    /// The program of `examples/plain/`, whose models are in plain form.
+    Plain,
+}
+
+struct Other {
+    program: PathBuf,
+    which: Which,
+}
+
+impl Other {
+    fn asked() -> Option<Self> {
+        let named = |variable, which| Some(Self { program: absolute(setting(variable)?), which });
+        named("PPGNN_PLAIN", Which::Plain).or_else(|| named("PPGNN_BASELINE", Which::Before))
+    }
+
+    fn side(&self, row: &Row) -> Result<Side, String> {
+        let row = match self.which {
+            Which::Before => row.clone(),
+            Which::Plain => row.in_plain_form().ok_or("no plain form")?,
+        };
+        Side::new(self.program.clone(), &row)
+    }
+
+    /// What its column is called.
+    fn name(&self) -> &'static str {
+        match self.which {
+            Which::Before => "before",
+            Which::Plain => "plain",
+        }
+    }
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let with_peer = !arguments.iter().any(|a| a == "--no-peer");
-    let mut request = Request { with_peer, baseline: setting("PPGNN_BASELINE").map(absolute) };
+    let mut request = Request { with_peer, other: Other::asked() };
     // Cargo adds options of its own.
     let named: Vec<&str> = arguments.iter().map(String::as_str).filter(|a| !a.starts_with("--")).collect();
     println!("threads: {}; at least {} turns; milliseconds per epoch and split", threads(), repeat());
@@ -60,13 +97,14 @@ fn main() {
     }
     let machine = Machine::measured(threads());
     machine.print();
+    let other = request.other.as_ref().map_or("before", Other::name);
     println!(
         "\n{:<10} {:<16} {:>13} {:>13} {:>13} {:>13} {:>7} {:>13} {:>7} {:>9} {:>13}",
         "data",
         "model",
         "ours",
-        "before",
-        "before/ours",
+        other,
+        format!("{other}/ours"),
         "peer",
         "threads",
         "peer/ours",
@@ -96,7 +134,7 @@ fn absolute(path: String) -> PathBuf {
 fn measure(row: &Row, machine: &Machine, request: &Request) -> Result<bool, String> {
     let mut ours = Side::new(program(), row)?;
     let sizes = side::sizes(row.data, ours.hop_entries())?;
-    let mut before = request.baseline.clone().map(|program| Side::new(program, row)).transpose()?;
+    let mut before = request.other.as_ref().map(|other| other.side(row)).transpose()?;
     let mut peer = request.with_peer.then(Peer::default);
     let epochs = ours.epochs()?;
     let per_split = 1e3 / sizes.splits as f64;

@@ -45,6 +45,7 @@ const DATA: &[(&str, usize)] = &[("cora", 128), ("chameleon", 1024), ("texas", 9
 const FURTHER: &[(&str, &str)] = &[("texas", "pp-gnn"), ("pubmed", "gcn")];
 
 /// What is measured.
+#[derive(Clone)]
 pub struct Row {
     /// Data set, and its folder.
     pub data: &'static str,
@@ -86,6 +87,19 @@ impl Row {
     /// The model's name in a pipeline.
     pub fn model(&self) -> &str {
         self.params.get("model").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The same model as `examples/plain/` has it, with the parameters that it has there; the others are as they are here.
+    pub fn in_plain_form(&self) -> Option<Self> {
+        let known: &[&str] = match self.model() {
+            "gcn" => &["hidden", "dropout"],
+            "gpr-gnn" => &["order"],
+            _ => return None,
+        };
+        let mut params = self.params.clone();
+        params.retain(|name, _| known.contains(&name.as_str()));
+        params.insert("model".into(), format!("plain-{}", self.model()).into());
+        Some(Self { params, ..self.clone() })
     }
 
     /// Parameters as the peer reads them.

@@ -17,6 +17,7 @@ mod graphs;
 mod interrupt;
 mod list;
 mod machine;
+mod new;
 mod outputs;
 mod overview;
 mod plan;
@@ -77,6 +78,7 @@ enum Command {
     Data(data::Args),
     Search(search::Args),
     List(list::Args),
+    New(new::Args),
     Schema(schema::Args),
     Completions(completions::Args),
 }
@@ -130,6 +132,7 @@ fn perform(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Data(args) => data::run(&args, registry),
         Command::Search(args) => search::run(&args, registry),
         Command::List(args) => list::run(&args, registry),
+        Command::New(args) => new::run(&args, registry),
         Command::Schema(args) => schema::run(&args, registry),
         Command::Completions(args) => completions::run(&args),
     }
@@ -149,7 +152,9 @@ impl Command {
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Trace(args) => args.json,
-            Self::Dag(_) | Self::Table(_) | Self::Export(_) | Self::Schema(_) | Self::Completions(_) => false,
+            Self::Dag(_) | Self::Table(_) | Self::Export(_) | Self::New(_) | Self::Schema(_) | Self::Completions(_) => {
+                false
+            }
         }
     }
 }

@@ -137,7 +137,24 @@ impl FeatureView {
         self.columns
     }
 
-    fn stored(&self) -> usize {
+    /// Returns whether zeros are left out.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.pattern.is_some()
+    }
+
+    /// Returns row and column of every stored value, and the values: stored × 1.
+    pub(super) fn entries(&self) -> Result<(Vec<(usize, usize)>, Tensor)> {
+        let positions = match &self.pattern {
+            Some(pattern) => pattern.positions().collect(),
+            None => (0..self.rows * self.columns).map(|at| (at / self.columns, at % self.columns)).collect(),
+        };
+        by_float!(self.dtype(), "a view of features", T => {
+            let values = T::cpu_storage_as_slice(&self.values)?.to_vec();
+            Ok((positions, Tensor::from_vec(values, (self.stored(), 1), &candle_core::Device::Cpu)?))
+        })
+    }
+
+    pub(super) fn stored(&self) -> usize {
         self.pattern.as_ref().map_or(self.rows * self.columns, TwoSided::entries)
     }
 

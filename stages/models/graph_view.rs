@@ -6,6 +6,7 @@ use candle_core::{DType, Device};
 
 use super::FeatureView;
 use super::ops::{Eigenvectors, Propagator};
+use super::plain::PlainGraph;
 use super::propagated::Propagated;
 use super::related::Related;
 use crate::contract::StageError;
@@ -30,6 +31,8 @@ pub struct GraphView {
     pub hops: Option<Vec<(usize, Arc<Propagator>)>>,
     /// How nodes are related, for the models that need it.
     pub relations: Option<Related>,
+    /// The same graph for models in plain form.
+    pub plain: PlainGraph,
     propagated: Propagated,
     device: Device,
 }
@@ -115,11 +118,13 @@ impl GraphView {
             ));
         }
         let propagator = |operator: &Operator| Arc::new(Propagator::new(operator.matrix.clone()));
+        let (features, operator) = (Arc::new(FeatureView::new(&graph.features, dtype)?), propagator(operator));
         Ok(Self {
             nodes,
             classes: graph.classes,
-            features: Arc::new(FeatureView::new(&graph.features, dtype)?),
-            operator: propagator(operator),
+            plain: PlainGraph::new(&features, &operator, graph.classes, device.clone()),
+            features,
+            operator,
             spectrum: spectrum.map(|s| SpectrumView::new(s, projection, nodes, dtype, &device)).transpose()?,
             second_operator: second_operator.map(propagator),
             hops: hops.map(|hops| {

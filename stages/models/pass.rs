@@ -46,6 +46,11 @@ impl<'s> Pass<'s> {
         self.lanes.par_iter_mut().map(draw).collect()
     }
 
+    /// Returns the streams, by lane.
+    pub(super) fn lanes(&mut self) -> &mut [Streams] {
+        self.lanes
+    }
+
     /// Names dropout of rate `p`, whose masks are drawn from the streams of a purpose.
     pub fn dropout(&mut self, p: f64, purpose: &'static str) -> Dropout<'_, 's> {
         Dropout { pass: self, p, purpose, copies: 1 }
@@ -73,9 +78,7 @@ impl Dropout<'_, '_> {
     /// When p is no rate: below 0, or so large that nothing would be left.
     pub(crate) fn masks(self, entries: usize) -> Result<Option<Masks>> {
         let Self { pass, p, purpose, copies } = self;
-        if !(0.0..1.0).contains(&p) {
-            bail!("dropout `{purpose}` has the rate {p}, expected at least 0 and below 1");
-        }
+        must_be_rate(p, purpose)?;
         if !pass.trains() || p == 0.0 {
             return Ok(None);
         }
@@ -89,4 +92,12 @@ impl Dropout<'_, '_> {
         };
         Ok(Some(Arc::new(LaneMasks::Drawn(pass.lanes.par_iter_mut().flat_map_iter(draw).collect()))))
     }
+}
+
+/// Refuses a rate of dropout below 0, or so large that nothing would be left.
+pub(super) fn must_be_rate(p: f64, purpose: &str) -> Result<()> {
+    if (0.0..1.0).contains(&p) {
+        return Ok(());
+    }
+    bail!("dropout `{purpose}` has the rate {p}, expected at least 0 and below 1")
 }

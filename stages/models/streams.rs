@@ -1,5 +1,6 @@
 //! The random streams of a batch: one set per lane, and where passes get theirs from.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use candle_core::Device;
@@ -14,7 +15,7 @@ pub struct Streams {
     split: usize,
     /// The split as streams are named by it.
     name: String,
-    open: BTreeMap<&'static str, Stream>,
+    open: BTreeMap<Cow<'static, str>, Stream>,
     /// Where streams stand that an earlier run has opened and this one has not.
     left: BTreeMap<String, Position>,
 }
@@ -31,10 +32,10 @@ impl Streams {
     }
 
     /// Returns the stream of a purpose, such as `init/lin1`, where it was left.
-    pub fn open(&mut self, purpose: &'static str) -> &mut Stream {
-        self.open.entry(purpose).or_insert_with(|| {
+    pub fn open(&mut self, purpose: impl Into<Cow<'static, str>>) -> &mut Stream {
+        self.open.entry(purpose.into()).or_insert_with_key(|purpose| {
             let stream = Stream::new(self.seed, &["train", &self.name, purpose]);
-            match self.left.remove(purpose) {
+            match self.left.remove(&**purpose) {
                 Some(position) => stream.at(position),
                 None => stream,
             }
@@ -43,7 +44,7 @@ impl Streams {
 
     /// Returns where all streams stand, by purpose.
     pub fn positions(&self) -> BTreeMap<String, Position> {
-        let open = self.open.iter().map(|(purpose, stream)| ((*purpose).to_owned(), stream.position()));
+        let open = self.open.iter().map(|(purpose, stream)| (purpose.to_string(), stream.position()));
         self.left.clone().into_iter().chain(open).collect()
     }
 

@@ -182,6 +182,21 @@ impl<'s> Weights<'s> {
         self.push(name.into(), None, &one.broadcast_left(self.lanes.len())?.contiguous()?).map(State)
     }
 
+    /// Returns the streams, by lane.
+    pub(super) fn lanes(&mut self) -> &mut [Streams] {
+        self.lanes
+    }
+
+    /// Adds a tensor that has its values already, lanes first.
+    pub(super) fn drawn(&mut self, name: WeightName, rule: Rule, lanes: &Tensor) -> Result<Param> {
+        self.push(name, Some(rule), lanes)
+    }
+
+    /// Adds a tensor that has its values already, lanes first, and that the model changes itself.
+    pub(super) fn drawn_state(&mut self, name: WeightName, lanes: &Tensor) -> Result<State> {
+        self.push(name, None, lanes).map(State)
+    }
+
     /// Adds a tensor drawn uniformly from [−r, r).
     ///
     /// # Errors
@@ -219,6 +234,11 @@ impl<'s> Weights<'s> {
     /// When the numbers do not fill the shape.
     pub fn constant(&self, numbers: &[f64], shape: &[usize]) -> Result<Tensor> {
         Tensor::from_slice(numbers, shape, &Device::Cpu)?.to_dtype(self.dtype)?.to_device(&self.device)
+    }
+
+    /// Returns the type of all weights.
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// Returns where all weights are.

@@ -3,5 +3,6 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub(crate) mod slices;
+pub mod threads;
 
 pub use slices::Element;

@@ -217,6 +217,7 @@ fn every_shell_command_is_understood() {
                             assert_parsed(words.split(|w| *w == "--").nth(1).unwrap());
                         }
                     }
+                    "cd" => {}
                     _ => panic!("{name}: unknown program"),
                 }
                 count += 1;

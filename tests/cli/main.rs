@@ -35,6 +35,7 @@ mod live;
 mod look;
 mod metrics;
 mod models;
+mod new;
 mod planning;
 mod readme;
 mod relations;

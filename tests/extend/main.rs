@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests fail by panicking")]
 
+mod plain;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -206,7 +208,8 @@ tables:
 ";
 
 fn program() -> Program {
-    Program::new().model::<Layer<0>>().format::<Ring<0>>().stage::<Same>().metric::<Skew>()
+    let program = Program::new().model::<Layer<0>>().format::<Ring<0>>().stage::<Same>().metric::<Skew>();
+    program.plain_model::<plain::gcn::Gcn>().plain_model::<plain::gpr_gnn::GprGnn>().plain_model::<plain::gat::Gat>()
 }
 
 const ARGS: &str = "PPGNN_TEST_ARGS";
@@ -255,9 +258,15 @@ fn own_program() {
 
 /// Runs the program in a folder that has the pipeline as `mine.yaml`.
 fn run(dir: &Path, args: &str) -> Output {
+    run_as(dir, args, &[])
+}
+
+/// The same with variables of the environment.
+fn run_as(dir: &Path, args: &str, variables: &[(&str, &str)]) -> Output {
     std::fs::write(dir.join("mine.yaml"), PIPELINE).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "own_program", "--ignored", "--nocapture"]).env(ARGS, args).current_dir(dir);
+    command.envs(variables.iter().copied());
     command.env("NO_COLOR", "1").env_remove("PPGNN_ARTIFACTS").output().unwrap()
 }
 

@@ -22,6 +22,7 @@ macro_rules! on_gpu {
 
 mod attention;
 mod batch_norm;
+pub(super) mod candle_graph;
 mod columns;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -59,5 +60,4 @@ pub use propagate::{Basis, Propagator};
 pub use response::Response;
 pub use sided::{AsTensor, Back, Gradient, Sided, operation};
 pub use stacks::Stacks;
-pub(crate) use tape::Gradients;
-pub use tape::{Sides, Tape};
+pub use tape::{Gradients, Sides, Tape};

@@ -77,7 +77,10 @@ impl Tape {
     }
 
     /// Walks back from the gradients of some tensors, and returns those of all tensors that no operation of ours has made.
-    pub(crate) fn back(&self, from: Vec<(Tensor, Tensor)>) -> Result<Gradients> {
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
+    pub fn back(&self, from: Vec<(Tensor, Tensor)>) -> Result<Gradients> {
         let mut gradients = Gradients::default();
         for (tensor, gradient) in from {
             gradients.add(tensor, gradient)?;
@@ -97,7 +100,7 @@ impl Tape {
 
 /// Gradients by tensor.
 #[derive(Default)]
-pub(crate) struct Gradients {
+pub struct Gradients {
     /// Tensors with what has arrived at them, in the order of arrival.
     arrived: Vec<(Tensor, Tensor)>,
     /// What candle's backward pass has reached.
@@ -134,6 +137,9 @@ impl Gradients {
     }
 
     /// Returns the gradient of a weight, if anything reached it.
+    ///
+    /// # Errors
+    /// When the tensor library refuses an operation.
     pub fn of(&self, weight: &Tensor) -> Result<Option<Tensor>> {
         let arrived = self.arrived.iter().find(|(tensor, _)| tensor.id() == weight.id()).map(|(_, gradient)| gradient);
         let reached = self.through_candle.as_ref().and_then(|store| store.get(weight));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::batched::{SPLITS, graphs, restless};
 use super::failures::Notes;
 use super::*;
+use crate::models::plain::tests::ROW as PLAIN;
 use crate::models::testing::zoo;
 use crate::models::tests::seams::ROW;
 use crate::train::point::{decode, encode};
@@ -21,8 +22,9 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     /// Runs something with the job of this attempt.
     fn with<R: Send>(&self, threads: usize, every: Duration, notes: &Notes, f: impl FnOnce(&Run) -> R + Send) -> R {
-        let (own, params): (&'static dyn Row, _) = (&ROW, self.variant);
-        let row = chosen(&self.params.model, self.variant).or(Some(Chosen { row: own, params }));
+        let (own, params): ([&'static dyn Row; 2], _) = ([&ROW, &PLAIN], self.variant);
+        let own = own.into_iter().find(|row| row.variant().name == self.params.model);
+        let row = chosen(&self.params.model, params).or(own.map(|row| Chosen { row, params }));
         let used: Vec<&'static dyn Row> = SCORES.iter().map(|row| row as &dyn Row).collect();
         let job = Job { threads, chosen: row, used: &used, progress: notes, ..Job::alone(&notes.cancel) };
         let job = Job { scratch: Some(self.scratch), checkpoint_every: every, ..job };
@@ -106,6 +108,19 @@ fn activations_that_are_kept_and_states_of_a_model_go_on_as_well() {
             attempt.killed(&[(ALL, epochs)]);
             assert!(attempt.finished(2).0 == expected, "{model}: killed in epoch {epochs}");
         }
+    }
+}
+
+#[test]
+fn a_model_in_plain_form_goes_on_with_the_same_bytes() {
+    let (params, variant, graph) = (&restless("everything", 25), json!({}), &TestGraph::of(testing::artifacts()));
+    let expected = calm(params, &variant, graph);
+    for (epochs, threads) in [(3, 1), (9, 3), (17, 2)] {
+        let scratch = tempfile::tempdir().unwrap();
+        let attempt = Attempt { params, variant: &variant, graph, scratch: scratch.path() };
+        // Five splits as one batch, then alone.
+        attempt.killed(&[(ALL, epochs)]);
+        assert!(attempt.finished(threads).0 == expected, "killed in epoch {epochs}");
     }
 }
 
