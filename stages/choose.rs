@@ -69,7 +69,7 @@ mod tests {
     fn run(epochs: &[usize]) -> Metrics {
         let part = PartScore::default;
         let split = |epoch: &usize| SplitScores {
-            best_epoch: *epoch,
+            best_epoch: Some(*epoch),
             train: part(),
             val: part(),
             test: part(),

@@ -160,7 +160,7 @@ mod tests {
     /// Five nodes, three classes: predictions 0, 1, 1 (a tie), 0, 2.
     fn trained() -> Trained {
         let logits = vec![2.0, 0.0, 0.0, 0.0, 1.0, 0.0, -1.0, 3.0, 3.0, 9.0, 1.0, 0.0, 0.0, 0.0, 1.0];
-        let split = TrainedSplit { best_epoch: 3, logits, ..TrainedSplit::default() };
+        let split = TrainedSplit { best_epoch: Some(3), logits, ..TrainedSplit::default() };
         Trained { nodes: 5, classes: 3, splits: vec![split], watched: vec![] }
     }
 
@@ -175,7 +175,7 @@ mod tests {
         use Part::{Test, Train, Val};
         let metrics = evaluate(&trained(), &LABELS, 3, &splits([Train, Test, Test, Test, Val])).unwrap();
         let scores = &metrics.splits[0];
-        assert_eq!(scores.best_epoch, 3);
+        assert_eq!(scores.best_epoch, Some(3));
         // Test nodes 1, 2, 3: truth 1, 2, 1; prediction 1, 1 (the lower of a tie), 0.
         assert_eq!(scores.confusion, [[0, 0, 0], [1, 1, 0], [0, 1, 0]]);
         let of = |part: &PartScore, name: &str| part.get(name).unwrap().clone().unwrap();

@@ -5,6 +5,7 @@
 //! [`built_in`] puts the tables together; a program adds rows of its own to them.
 
 pub mod choose;
+pub mod command;
 pub mod contract;
 pub mod describe;
 pub mod evaluate;
@@ -56,5 +57,6 @@ pub static STAGES: &[StageDef] = &[
 
 /// Returns everything that is known without any addition.
 pub fn built_in() -> Registry {
-    Registry::of_stages(STAGES).with_rows(models::MODELS).with_rows(formats::FORMATS).with_rows(kinds::SCORES)
+    let registry = Registry::of_stages(STAGES).with_rows(models::MODELS).with_rows(command::COMMANDS);
+    registry.with_rows(formats::FORMATS).with_rows(kinds::SCORES)
 }

@@ -41,8 +41,10 @@ use candle_core::DType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::command::{self, CommandDef, Task};
+use crate::contract::params::from_checked;
 use crate::contract::{Choice, Chosen, Estimate, Job, Kind, Known, Progress, Slot, Stage, StageError, Term, Uses};
-use crate::kinds::{Epoch, Metric, Scale, ScoreDef, Splits, Trained, TrainedSplit, ValMetric};
+use crate::kinds::{Epoch, Metric, Nodes, Operator, Scale, ScoreDef, Splits, Trained, TrainedSplit, ValMetric};
 use crate::models::{GraphParts, GraphView, ModelDef};
 use crate::optim::StepDecay;
 use batch::Batch;
@@ -161,7 +163,7 @@ impl Stage for Train {
         Slot::optional("relations", Kind("relations")),
         Slot::optional("pretrained", Kind("trained")),
     ];
-    const CHOICE: Option<Choice> = Some(Choice::of::<ModelDef>("model"));
+    const CHOICE: Option<Choice> = Some(Choice::of_either::<ModelDef, CommandDef>("model"));
     const USES: Option<Uses> = Some(Uses::named::<ScoreDef>(Metric::complete_schema_of, |params| {
         let named = ["select", "stop-on"].into_iter().filter_map(|name| params.get(name)?.as_str());
         named.filter_map(|metric| Some(metric.parse::<ValMetric>().ok()?.metric().score.clone())).collect()
@@ -180,7 +182,16 @@ impl Stage for Train {
     }
 
     fn run(params: &Params, job: &Job) -> Result<Trained, StageError> {
-        let (operator, nodes, splits) = (job.input("operator")?, job.input("nodes")?, job.input("splits")?);
+        let (operator, nodes): (Operator, Nodes) = (job.input("operator")?, job.input("nodes")?);
+        let splits = job.input("splits")?;
+        if let Ok(command) = job.chosen::<CommandDef>() {
+            fits::check_splits(&nodes.labels, &splits)?;
+            fits::must_name_hidden(params, &[])?;
+            let training = serde_json::to_value(params).unwrap_or_default();
+            let task =
+                Task { operator: &operator, nodes: &nodes, splits: &splits, seed: params.seed, training: &training };
+            return command::train(&task, &from_checked(command.params)?, job);
+        }
         let (spectrum, second_operator) = (job.optional("spectrum")?, job.optional("second-operator")?);
         let (projection, hops) = (job.optional("projection")?, job.optional("hops")?);
         let (relations, pretrained) = (job.optional("relations")?, job.optional("pretrained")?);
@@ -309,7 +320,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, StageError> {
         fits::check_splits(&parts.nodes.labels, splits)?;
         let model: Chosen<ModelDef> = job.chosen()?;
-        fits::must_name_hidden(params, model)?;
+        fits::must_name_hidden(params, model.row.hidden)?;
         Ok(Self {
             params,
             model,

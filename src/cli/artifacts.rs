@@ -35,6 +35,7 @@ impl<'p> Artifacts<'p> {
             gpus: Vec::new(),
             memory: None,
             fail_fast: true,
+            commands: false,
             force: Vec::new(),
             cancel: &AtomicBool::new(false),
         };

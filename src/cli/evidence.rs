@@ -70,7 +70,7 @@ pub struct Split {
     /// Why it is not, elsewhere.
     pub undefined: Option<String>,
     /// The epoch that was kept, counted from 0.
-    pub chosen_epoch: usize,
+    pub chosen_epoch: Option<usize>,
 }
 
 /// A parameter of a stage.

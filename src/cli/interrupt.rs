@@ -12,6 +12,7 @@ pub fn interruptible() -> &'static AtomicBool {
     INSTALLED.call_once(|| {
         let installed = ctrlc::set_handler(|| {
             if CANCEL.swap(true, Ordering::SeqCst) {
+                ppgnn_stages::command::end_all();
                 std::process::exit(i32::from(exit::INTERRUPTED));
             }
         });

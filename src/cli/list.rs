@@ -7,6 +7,7 @@ mod settings;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use ppgnn_stages::command::CommandDef;
 use ppgnn_stages::contract::params::{Variant, expectation, nearest_help};
 use ppgnn_stages::contract::{Crate, Registry, Row, StageDef};
 use ppgnn_stages::formats::FormatDef;
@@ -71,7 +72,10 @@ struct Item {
 pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let mut items: Vec<Item> = match args.what {
         What::Stages => registry.stages().map(|def| of_stage(def, registry)).collect(),
-        What::Models => registry.rows::<ModelDef>().map(of_model).collect(),
+        What::Models => {
+            let commands = registry.rows::<CommandDef>().map(|row| of_any_model(row.variant()));
+            registry.rows::<ModelDef>().map(of_model).chain(commands).collect()
+        }
         What::Formats => registry.rows::<FormatDef>().map(|row| of_row(row.variant())).collect(),
         What::Metrics => {
             let of_score = |row: &ScoreDef| Item { scale: Some(row.scale), ..of_row(row.variant()) };
@@ -209,22 +213,21 @@ fn of_stage(def: &StageDef, registry: &Registry) -> Item {
 /// A model: its formula, where it comes from, and what it computes on.
 fn of_model(row: &ModelDef) -> Item {
     let said = |label: &str, text: &str| (!text.is_empty()).then(|| format!("{label}{text}"));
-    let mut item = of_row(&row.variant);
+    let mut item = of_any_model(&row.variant);
     let device = if row.variant.gpu { "CPU and GPU" } else { "CPU" };
-    let usual = row.variant.usual_needs();
-    let inputs = usual.iter().map(|slot| format!("needs input `{slot}`"));
+    let inputs = row.variant.usual_needs().iter().map(|slot| format!("needs input `{slot}`"));
     let known = said("", row.reference).into_iter().chain(inputs).chain([device.to_owned()]);
     item.more = Some(known.collect::<Vec<_>>().join("; "));
     let own = [said("logits = ", row.equation), said("", row.reference), Some(format!("computes on: {device}"))];
     item.details = own.into_iter().flatten().chain(item.details).collect();
-    item.fields = vec![
-        ("equation", json!(row.equation)),
-        ("reference", json!(row.reference)),
-        ("needs", json!(row.variant.needs)),
-        ("needs-by-default", json!(usual)),
-        ("gpu", json!(row.variant.gpu)),
-    ];
+    item.fields.extend([("equation", json!(row.equation)), ("reference", json!(row.reference))]);
     item
+}
+
+/// What is known of every model, be it a program.
+fn of_any_model(row: &Variant) -> Item {
+    let fields = [("needs", json!(row.needs)), ("needs-by-default", json!(row.usual_needs())), ("gpu", json!(row.gpu))];
+    Item { fields: fields.into(), ..of_row(row) }
 }
 
 fn of_row(row: &Variant) -> Item {
@@ -275,7 +278,8 @@ fn text(item: &Item, detailed: bool) -> String {
     for line in &item.details {
         out.push_str(&format!("  {line}\n"));
     }
-    for (name, schema) in item.schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    let params = item.schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, schema) in params.filter(|(_, of)| of.get("x-planned").is_none()) {
         let about = schema.get("description").and_then(Value::as_str).unwrap_or("").replace('\n', " ");
         let is_required = item.schema["required"].as_array().is_some_and(|all| all.iter().any(|n| n == name));
         let default = match schema.get("default") {

@@ -20,6 +20,7 @@ mod machine;
 mod new;
 mod outputs;
 mod overview;
+mod permission;
 mod plan;
 mod project;
 mod publishing;
@@ -37,6 +38,8 @@ mod targets;
 mod tolerance;
 mod trace;
 mod trials;
+mod trust;
+mod trusted;
 mod why;
 
 use std::ffi::OsString;
@@ -79,6 +82,7 @@ enum Command {
     Search(search::Args),
     List(list::Args),
     New(new::Args),
+    Trust(trust::Args),
     Schema(schema::Args),
     Completions(completions::Args),
 }
@@ -133,6 +137,7 @@ fn perform(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Search(args) => search::run(&args, registry),
         Command::List(args) => list::run(&args, registry),
         Command::New(args) => new::run(&args, registry),
+        Command::Trust(args) => trust::run(&args),
         Command::Schema(args) => schema::run(&args, registry),
         Command::Completions(args) => completions::run(&args),
     }
@@ -152,9 +157,8 @@ impl Command {
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Trace(args) => args.json,
-            Self::Dag(_) | Self::Table(_) | Self::Export(_) | Self::New(_) | Self::Schema(_) | Self::Completions(_) => {
-                false
-            }
+            Self::Dag(_) | Self::Table(_) | Self::Export(_) | Self::New(_) | Self::Trust(_) => false,
+            Self::Schema(_) | Self::Completions(_) => false,
         }
     }
 }

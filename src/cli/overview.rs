@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::machine::MachineArgs;
+use super::permission::Commands;
 use super::{exit, print, print_json};
 use crate::forecast::{Expected, Forecast, Range};
 use crate::history::{Difference, Recall};
@@ -31,7 +32,8 @@ pub fn show(
     let forecast = Forecast::new(plan, store, &misses, resources.cores, machine.allowed());
     let price = simulate(plan, wanted, force, &states, &forecast, &resources);
     let rows = rows(plan, store, &states, &[wanted, force].concat(), force);
-    let shown = Shown { plan, forecast, price, rows, machine };
+    let commands = Commands::of(plan, &states);
+    let shown = Shown { plan, forecast, price, rows, machine, commands };
     if json { print_json(&shown.json()) } else { print(&shown.text()) }?;
     Ok(exit::DONE)
 }
@@ -118,6 +120,7 @@ struct Shown<'p> {
     price: Price,
     rows: Vec<Row>,
     machine: &'p MachineArgs,
+    commands: Commands,
 }
 
 impl Shown<'_> {
@@ -148,6 +151,7 @@ impl Shown<'_> {
             "wall-seconds": range_json(self.price.wall), "guess": self.price.guess, "cores": self.machine.cores(),
             "memory": {"largest": largest, "allowed-bytes": allowed},
             "absent-data": absent_json(plan), "searches": searches_json(plan), "nodes": nodes,
+            "commands": self.commands.json(),
         })
     }
 
@@ -195,6 +199,11 @@ impl Shown<'_> {
         }
         if self.count("miss") > 0 {
             out.push_str(&self.price_text());
+        }
+        if let Some(commands) = self.commands.text() {
+            out.push_str(&format!(
+                "\ncommands: a run starts {commands}, where that is allowed (--allow-commands, `ppgnn trust`)"
+            ));
         }
         for absence in &plan.absent {
             out.push_str(&format!("\nleft out: {}", absence.what()));

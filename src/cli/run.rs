@@ -17,7 +17,7 @@ use super::publishing::{self, Place};
 use super::stored::Stored;
 use super::targets::{self, TargetArgs};
 use super::tolerance::ToleranceArgs;
-use super::{device, exit, note, overview, print, print_json, readiness, so_far};
+use super::{device, exit, note, overview, permission, print, print_json, readiness, so_far};
 use crate::catalogue::Catalogue;
 use crate::pipeline::plural;
 use crate::plan::{ArtifactKey, NodeId, Output, Plan};
@@ -46,6 +46,9 @@ pub struct Args {
     /// Stop at the first failure
     #[arg(long, conflicts_with = "keep_going")]
     fail_fast: bool,
+    /// Start the commands that the pipeline trains with (`model: command`), in this run
+    #[arg(long)]
+    allow_commands: bool,
     /// Overwrite results that another file has published under the same name
     #[arg(long)]
     replace: bool,
@@ -89,6 +92,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     let states = demand(&plan, &looked, &wanted, &force);
     let place = Place::of(&plan, pipeline);
     can_end(args, &plan, &looked)?;
+    let commands = permission::granted(args.allow_commands, (&plan, &states), pipeline, (&catalogue, registry))?;
     readiness::verify_data(&plan, &states, &catalogue, &pipeline.data)?;
     for absence in plan.absent.iter().filter(|_| !args.quiet) {
         note(&format!("Left out: {}\n    hint: {}", absence.what(), absence.remedy()));
@@ -106,7 +110,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
     if computes {
         store.begin_run(&begun, &publishing::needs(&plan, &every_node(&plan)))?;
     }
-    let options = RunOptions { force, ..options(args, wanted.clone(), gpus, cancel) };
+    let options = RunOptions { force, commands, ..options(args, wanted.clone(), gpus, cancel) };
     let json_lines = JsonLines::new(log.map_or_else(|| Box::new(std::io::sink()) as _, |log| Box::new(log) as Log));
     if store.is_writable() {
         plan.searches
@@ -167,7 +171,8 @@ fn can_end(args: &Args, plan: &Plan, store: &Store) -> Result<(), Failure> {
 /// How nodes are computed.
 fn options(args: &Args, targets: Vec<NodeId>, gpus: Vec<usize>, cancel: &'static AtomicBool) -> RunOptions<'static> {
     let (cores, memory) = (args.machine.cores(), args.machine.memory());
-    RunOptions { targets, cores, gpus, memory, fail_fast: args.fail_fast, force: Vec::new(), cancel }
+    let (fail_fast, commands) = (args.fail_fast, args.allow_commands);
+    RunOptions { targets, cores, gpus, memory, fail_fast, commands, force: Vec::new(), cancel }
 }
 
 /// Prints what happened as one JSON object.
@@ -239,6 +244,7 @@ fn round(
     let looked = pipeline.store.look()?;
     let gpus = device::gpus(pipeline.device_request(&plan.device), cuda())?;
     let states = demand(plan, &looked, &targets, &[]);
+    let commands = permission::granted(args.allow_commands, (plan, &states), pipeline, (catalogue, registry))?;
     readiness::verify_data(plan, &states, catalogue, &pipeline.data)?;
     let cancel = interruptible();
     let (store, log) = open(args, looked, &plan.pipeline, true)?;
@@ -246,7 +252,7 @@ fn round(
     let needs = publishing::needs(plan, &targets);
     let begun = UnfinishedRun::new(&plan.pipeline, place.folder.as_deref(), place.file.clone(), args.of.words(), needs);
     store.begin_run(&begun, &publishing::needs(plan, &every_node(plan)))?;
-    let options = options(args, targets, gpus, cancel);
+    let options = RunOptions { commands, ..options(args, targets, gpus, cancel) };
     let (log_path, log) = log.unzip();
     let log = log.map_or_else(|| Box::new(std::io::sink()) as Log, |log| Box::new(log));
     let _in_use = store.hold()?;

@@ -46,7 +46,7 @@ pub fn frame(stored: &Stored, id: NodeId, of_split: Option<usize>) -> Result<Fra
     let manifest = train.and_then(|t| stored.store.get(&t.key, t.stage.name)).map(|entry| entry.manifest);
     let seconds = manifest.map_or(Value::Null, |m| m.seconds.into());
     frame = frame
-        .with("chosen-epoch", Values::wholes(metrics.splits.iter().map(|split| split.best_epoch)))
+        .with("chosen-epoch", chosen_epochs(&metrics))
         .with("seconds", Values::constant(&seconds, rows))
         .with("key", text(Some(node.key.to_string())))
         .with("train-key", text(train.map(|t| t.key.to_string())));
@@ -104,6 +104,12 @@ pub fn behind(plan: &Plan, id: NodeId) -> impl DoubleEndedIterator<Item = &Node>
 }
 
 /// Returns the runs behind a table that are in the store, to be published beside it: what the names end in, and the bytes.
+/// The kept epoch of every split; a command may not say it.
+fn chosen_epochs(metrics: &Metrics) -> Values {
+    let epoch = |epoch: Option<usize>| epoch.and_then(|epoch| i64::try_from(epoch).ok());
+    Values::Whole(metrics.splits.iter().map(|split| epoch(split.best_epoch)).collect())
+}
+
 /// Nothing of an output that is no table.
 pub fn files(stored: &Stored, table: NodeId) -> Result<Vec<(&'static str, Source)>, Failure> {
     let plan = stored.plan;

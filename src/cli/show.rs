@@ -174,6 +174,9 @@ fn as_text(entry: &Entry, kind: Option<Kind>, files: &[Shown], around: &Around) 
     for (name, value) in &manifest.measured {
         out.push_str(&format!("  measured {}\n", measured_text(name, *value)));
     }
+    for line in &manifest.said {
+        out.push_str(&format!("  stderr  {line}\n"));
+    }
     out.push_str(&format!("  profile {}\n", manifest.ingredients.profile));
     for (name, value) in &manifest.ingredients.params {
         out.push_str(&format!("  {name}: {}\n", short(value)));
@@ -220,7 +223,7 @@ fn as_json(entry: &Entry, kind: Option<Kind>, files: &[Shown], around: &Around) 
         "version": 1, "id": manifest.node, "stage": entry.manifest.ingredients.stage, "kind": kind.map(|kind| kind.0), "key": entry.manifest.key,
         "folder": entry.dir.display().to_string(), "files": files.iter().map(file).collect::<Vec<_>>(),
         "ingredients": manifest.ingredients, "seconds": manifest.seconds, "threads": manifest.threads,
-        "created": manifest.created, "ppgnn": manifest.ppgnn, "measured": manifest.measured,
+        "created": manifest.created, "ppgnn": manifest.ppgnn, "measured": manifest.measured, "stderr": manifest.said,
         "inputs": around.inputs.iter().map(input).collect::<Vec<_>>(),
         "used-by": around.used_by.iter().map(user).collect::<Vec<_>>(),
     })

@@ -55,6 +55,11 @@ impl Sources {
         self.all.get(source)
     }
 
+    /// Lists the texts that are files; others are built in, or options of the command line.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.all.iter().map(|source| PathBuf::from(&source.name)).filter(|path| path.is_file()).collect()
+    }
+
     /// Returns the folder that relative paths in a source start from.
     pub fn folder(&self, span: &Span) -> &Path {
         self.get(span.source).map_or(Path::new("."), |s| &s.folder)

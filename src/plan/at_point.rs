@@ -13,7 +13,7 @@ impl<'b> Builder<'b> {
         let used = &self.pipeline.stages[stage];
         let mut written = self.base[stage].clone();
         for setting in self.settings(used, point) {
-            written.insert(setting.param.clone(), setting.value.value());
+            set_at(&mut written, &setting.param, setting.value.value());
         }
         if let Some(from) = used.def.from_dataset {
             return self.with_file(used, from, point, written);
@@ -164,8 +164,13 @@ impl<'b> Builder<'b> {
             None if name => key.clone(),
             None => node.span.clone(),
         };
-        if let Some(setting) = self.settings(used, point).rfind(|s| s.param == param) {
-            return place(&setting.span, &setting.value);
+        for setting in self.settings(used, point).rev() {
+            if setting.param == param {
+                return place(&setting.span, &setting.value);
+            }
+            if setting.param == path {
+                return if name { setting.span.clone() } else { setting.value.span.clone() };
+            }
         }
         let dataset = |p: &str| {
             if used.def.name != DATASET_STAGE {
@@ -178,6 +183,16 @@ impl<'b> Builder<'b> {
         let own = used.params.iter().find(|(k, _)| k.name == param);
         own.map(|(k, n)| place(&k.span, n)).or_else(|| dataset(param)).unwrap_or_else(|| used.name.span.clone())
     }
+}
+
+/// Sets a parameter, or with a dot an entry of one that is a mapping: `params.hidden`.
+pub(super) fn set_at(written: &mut Map<String, Value>, path: &str, value: Value) {
+    if let Some((first, rest)) = path.split_once('.')
+        && let Value::Object(inside) = written.entry(first).or_insert_with(|| Map::new().into())
+    {
+        return set_at(inside, rest, value);
+    }
+    written.insert(path.to_owned(), value);
 }
 
 /// Follows a path of names into a mapping, as far as it was written.

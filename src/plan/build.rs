@@ -440,7 +440,7 @@ impl<'b> Builder<'b> {
         mut unread: impl FnMut(&mut Self, &str, &Path, &io::Error) -> NoNode,
     ) -> Result<Map<String, Value>, NoNode> {
         let around = self.around;
-        let mut params = checked.all().clone();
+        let mut params = checked.decisive();
         let digest = |name: &str, path: &Path| {
             (around.digest)(path, if checked.is_text(name) { Contents::Text } else { Contents::Data })
         };

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
+use super::at_point::set_at;
 use super::build::{Builder, NoNode, Planned};
 use super::graph::{Edge, Node, NodeId, TrialNodes};
 use crate::pipeline::{At, Pipeline, SPLIT_COUNT, Search};
@@ -44,9 +45,9 @@ impl Builder<'_> {
                 let place = group.places.get(&param.path).cloned().unwrap_or_default();
                 let fault = param.domain.probes().into_iter().find_map(|value| {
                     let mut written = written.clone();
-                    written.insert(name.to_owned(), value);
+                    set_at(&mut written, name, value);
                     let found = pipeline.stages[at].def.check(self.around.registry, &written).err()?;
-                    found.into_iter().find(|problem| problem.param.split('.').next() == Some(name))
+                    found.into_iter().find(|problem| problem.param.split('.').next() == name.split('.').next())
                 });
                 if let Some(problem) = fault {
                     self.problems.add(&place, format!("stage `{stage}`: {}", problem.message), problem.help);

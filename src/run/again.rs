@@ -46,6 +46,7 @@ impl Repeats<'_> {
             device,
             progress: &told,
             one_by_one: how.one_by_one,
+            commands: self.work.commands,
             ..Job::alone(&self.work.stop)
         };
         fs::create_dir(&self.dir).map_err(cannot(&self.dir))?;

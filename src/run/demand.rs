@@ -76,6 +76,7 @@ mod tests {
                 measured: Default::default(),
                 cost: None,
                 remarks: Vec::new(),
+                said: Vec::new(),
             };
             store.begin(&claim).unwrap().commit(made).unwrap();
         }

@@ -36,6 +36,8 @@ pub struct RunOptions<'a> {
     pub memory: Option<u64>,
     /// Whether the first failure ends the run.
     pub fail_fast: bool,
+    /// Whether programs of the user's may be started.
+    pub commands: bool,
     /// Nodes to compute even if they are in the store.
     pub force: Vec<NodeId>,
     /// Set from outside when the run should stop.
@@ -102,7 +104,8 @@ pub fn execute(
     }
     forecast.faults().into_iter().for_each(|(id, _)| schedule.doom(id));
     let clock = Clock::new();
-    let work = Work { plan, store, sink, clock: &clock, stop: AtomicBool::new(false), damaged: AtomicUsize::new(0) };
+    let (stop, damaged) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let work = Work { plan, store, sink, clock: &clock, commands: options.commands, stop, damaged };
     let mut run = Run {
         work: &work,
         options,

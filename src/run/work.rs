@@ -29,6 +29,8 @@ pub(super) struct Work<'a> {
     pub(super) store: &'a Store,
     pub(super) sink: &'a dyn EventSink,
     pub(super) clock: &'a Clock,
+    /// Whether programs of the user's may be started.
+    pub(super) commands: bool,
     /// Set when running stages should give up.
     pub(super) stop: AtomicBool,
     /// Damaged artifacts found so far.
@@ -86,7 +88,7 @@ impl Work<'_> {
         let Place { threads, device, .. } = place;
         self.sink.event(&Event::NodeStarted { node: name, key, threads, device });
         let begun = self.clock.now();
-        let Said { measured, remarks } = self.run_stage(node, &inputs, place, &pending)?;
+        let Said { measured, remarks, lines } = self.run_stage(node, &inputs, place, &pending)?;
         // What earlier attempts have left did not have to be computed again, but it was computed.
         let earlier = measured.get(EARLIER_SECONDS).copied().unwrap_or(0.0);
         let seconds = (self.clock.now() - begun).as_secs_f64() + earlier;
@@ -101,6 +103,7 @@ impl Work<'_> {
             cost: Some(cost(self.plan, node, &inputs, pending.dir(), &measured)),
             measured,
             remarks: remarked(node, remarks, &inputs),
+            said: lines,
         };
         let committed = pending.commit(made)?;
         let bytes = committed.entry.manifest.bytes();
@@ -166,6 +169,7 @@ impl Work<'_> {
             again: repeats.as_ref().map(|repeats| repeats as &dyn Again),
             scratch: Some(pending.scratch()),
             checkpoint_every: checkpoint_every(),
+            commands: self.commands,
             ..Job::alone(&self.stop)
         };
         let run = || pool.install(|| node.stage.run(&node.params, &job, pending.dir()));
@@ -230,6 +234,8 @@ struct Said {
     measured: BTreeMap<String, f64>,
     /// What every result that stands on this one must say as well.
     remarks: Vec<String>,
+    /// What programs that it started wrote to stderr last.
+    lines: Vec<String>,
 }
 
 /// Joins what a stage remarked with what was remarked on its inputs. A slice is made of part of its input only, so remarks on
@@ -255,7 +261,7 @@ struct Forward<'a> {
 }
 
 impl Forward<'_> {
-    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
+    fn so_far(&self) -> std::sync::MutexGuard<'_, Said> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -271,13 +277,17 @@ impl ProgressSink for Forward<'_> {
         self.sink.event(&Event::NodeWarned { node, key, message: message.to_owned() });
     }
 
+    fn said(&self, lines: &[String]) {
+        self.so_far().lines.extend_from_slice(lines);
+    }
+
     fn measured(&self, name: &'static str, value: f64) {
-        self.said().measured.insert(name.to_owned(), value);
+        self.so_far().measured.insert(name.to_owned(), value);
     }
 
     fn remark(&self, message: &str) {
         self.warning(message);
-        self.said().remarks.push(message.to_owned());
+        self.so_far().remarks.push(message.to_owned());
     }
 }
 

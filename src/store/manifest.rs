@@ -48,6 +48,9 @@ pub struct Manifest {
     /// What was remarked on it, and on what it was made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+    /// The last lines that programs of the user's wrote to stderr while it was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<String>,
     checksum: String,
 }
 
@@ -94,6 +97,8 @@ pub struct Provenance {
     pub cost: Option<Cost>,
     /// What was remarked on it, and on what it was made from.
     pub remarks: Vec<String>,
+    /// What programs of the user's wrote to stderr last.
+    pub said: Vec<String>,
 }
 
 impl Manifest {
@@ -117,6 +122,7 @@ impl Manifest {
             measured: made.measured,
             cost: made.cost,
             remarks: made.remarks,
+            said: made.said,
             checksum: "0".repeat(DIGITS),
         };
         let unsealed = manifest.text()?;
@@ -200,6 +206,7 @@ mod tests {
             measured: measured.into(),
             cost: Some(Cost { machine: "abacus".into(), work, threads: Some(f64::INFINITY) }),
             remarks: vec!["`k: 9` counts as 2".into()],
+            said: vec!["UserWarning".into()],
         }
     }
 
@@ -214,11 +221,11 @@ mod tests {
 
     #[test]
     fn a_manifest_of_a_stage_that_measured_nothing_does_not_mention_it() {
-        let (cost, remarks) = (None, Vec::new());
-        let bare = Provenance { measured: BTreeMap::new(), cost, remarks, ..made() };
+        let (cost, remarks, said) = Default::default();
+        let bare = Provenance { measured: BTreeMap::new(), cost, remarks, said, ..made() };
         let (manifest, text) = Manifest::seal(bare, vec![]).unwrap();
         // This is what manifests looked like before there was anything more to say.
-        assert!(!["measured", "cost", "remarks"].iter().any(|name| text.contains(name)), "{text}");
+        assert!(!["measured", "cost", "remarks", "said"].iter().any(|name| text.contains(name)), "{text}");
         assert_eq!(Manifest::parse(text.as_bytes(), "train", &manifest.key).unwrap(), manifest);
     }
 

@@ -41,6 +41,17 @@ pub enum StageError {
         /// What to do about it.
         hint: Option<String>,
     },
+    /// A program of the user's failed, or its result cannot be used.
+    #[error("{what}")]
+    Command {
+        /// The command, and what became of it.
+        what: String,
+        /// What to do about it.
+        hint: Option<String>,
+        /// The last that it said.
+        #[source]
+        said: Option<LastLines>,
+    },
     /// The tensor library refused an operation.
     #[error("tensor operation failed")]
     Tensor(#[from] candle_core::Error),
@@ -73,11 +84,19 @@ impl StageError {
     /// Returns what a person can do about it, if that is known.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Data { hint, .. } | Self::Unusable { hint, .. } | Self::Numeric { hint, .. } => hint.as_deref(),
+            Self::Data { hint, .. }
+            | Self::Unusable { hint, .. }
+            | Self::Numeric { hint, .. }
+            | Self::Command { hint, .. } => hint.as_deref(),
             _ => None,
         }
     }
 }
+
+/// The last lines that a program wrote to stderr.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its last lines on stderr are:\n{}", .0.join("\n"))]
+pub struct LastLines(pub Vec<String>);
 
 /// Why an artifact could not be saved or loaded.
 #[derive(Debug, thiserror::Error)]

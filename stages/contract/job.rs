@@ -57,6 +57,8 @@ pub struct Job<'a> {
     /// Whether parts of the result (splits) are to be computed one after the other where they could be computed side by side,
     /// so that each can be measured. It changes no byte on a CPU.
     pub one_by_one: bool,
+    /// Whether programs of the user's may be started: a stage whose parameters name some fails without it.
+    pub commands: bool,
     /// Time between two checkpoints, about; a stage that finds them expensive waits longer. Zero asks for as many as there can
     /// be, whatever they cost.
     pub checkpoint_every: Duration,
@@ -75,6 +77,7 @@ impl<'a> Job<'a> {
             scratch: None,
             again: None,
             one_by_one: false,
+            commands: false,
             checkpoint_every: checkpoint::EVERY,
             chosen: None,
             used: &[],
@@ -151,6 +154,11 @@ impl<'a> Job<'a> {
         self.progress.remark(message);
     }
 
+    /// Keeps lines with the result, though they are no part of it: what a program of the user's has written to stderr.
+    pub fn said(&self, lines: &[String]) {
+        self.progress.said(lines);
+    }
+
     /// Returns an error if the run was interrupted; long loops call this once per step.
     ///
     /// # Errors
@@ -202,6 +210,8 @@ pub trait ProgressSink: Sync {
     fn progress(&self, progress: &Progress);
     /// Takes a fact about the computation, see [`Job::measured`].
     fn measured(&self, _name: &'static str, _value: f64) {}
+    /// Takes lines that are kept, see [`Job::said`].
+    fn said(&self, _lines: &[String]) {}
     /// Takes a warning, see [`Job::warn`].
     fn warning(&self, _message: &str) {}
     /// Takes a remark, see [`Job::remark`].

@@ -67,7 +67,7 @@ mod stage;
 
 pub use again::Measures;
 pub use artifact::{Artifact, Kind};
-pub use error::{ArtifactError, StageError};
+pub use error::{ArtifactError, LastLines, StageError};
 pub use estimate::{Estimate, Held, Known, KnownInput, Memory, Past, Term, Work};
 pub use job::{Chosen, EARLIER_SECONDS, InputDir, Job, Progress, ProgressSink, Quiet};
 pub use registry::{Crate, Refused, Registry, Row, RowsFn};

@@ -146,6 +146,12 @@ impl Choice {
     pub const fn of<R: Row>(param: &'static str) -> Self {
         Self { param, rows: rows_of::<R> }
     }
+
+    /// A parameter that names one of the rows `R` or `S`, which stand in two tables because stages take them differently. A
+    /// table must [reserve](Row::reserved) the names that the other one has.
+    pub const fn of_either<R: Row, S: Row>(param: &'static str) -> Self {
+        Self { param, rows: |registry| [rows_of::<R>(registry), rows_of::<S>(registry)].concat() }
+    }
 }
 
 /// A table that a stage uses all rows of, such as the scores of `evaluate`. Added rows are in its keys; the stage takes the
@@ -365,6 +371,10 @@ fn without<S: Stage>(checked: &Checked, lost: &[Lost]) -> Option<Value> {
 }
 
 fn run_and_save<S: Stage>(checked: &Checked, job: &Job, dir: &Path) -> Result<(), StageError> {
+    if let Some(line) = checked.commands().first().filter(|_| !job.commands) {
+        let hint = Some("`ppgnn run --allow-commands` starts the commands of a pipeline".into());
+        return Err(StageError::Command { what: format!("`{line}` may not be started here"), hint, said: None });
+    }
     let params: S::Params = checked.own()?;
     let job = Job { chosen: checked.chosen(), used: checked.used(), ..*job };
     let output = S::run(&params, &job)?;

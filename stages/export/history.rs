@@ -19,8 +19,8 @@ pub fn history(dir: &Path, of_split: Option<usize>) -> Result<Frame, ArtifactErr
         return Err(ArtifactError::malformed(&path, "columns `split` and `epoch`"));
     };
     let at = |n: &Option<i64>| n.and_then(|n| usize::try_from(n).ok());
-    let best = |split: Option<usize>| trained.splits.get(split?).map(|s| s.best_epoch);
-    let chosen = splits.iter().zip(epochs).map(|(split, epoch)| Some(best(at(split))? == at(epoch)?)).collect();
+    let best = |split: Option<usize>| trained.splits.get(split?).and_then(|s| s.best_epoch);
+    let chosen = splits.iter().zip(epochs).map(|(split, epoch)| Some(best(at(split)) == Some(at(epoch)?))).collect();
     let kept: Vec<bool> = splits.iter().map(|split| of_split.is_none_or(|only| at(split) == Some(only))).collect();
     let mut frame = frame.with("chosen", Values::Flag(chosen));
     frame.keep(&kept);
@@ -36,7 +36,7 @@ mod tests {
     fn the_kept_epoch_of_every_split_is_marked() {
         let history = vec![Epoch { train_loss: 2.0, val_loss: 1.5, val_accuracy: 0.5, further: vec![] }; 3];
         let split = |best_epoch| TrainedSplit {
-            best_epoch,
+            best_epoch: Some(best_epoch),
             logits: vec![0.0],
             history: history.clone(),
             ..TrainedSplit::default()

@@ -65,8 +65,8 @@ impl<'de> Deserialize<'de> for PartScore {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SplitScores {
-    /// The epoch that was chosen.
-    pub best_epoch: usize,
+    /// The epoch that was chosen, if the model has said it.
+    pub best_epoch: Option<usize>,
     /// On the training nodes.
     pub train: PartScore,
     /// On the validation nodes.
@@ -105,7 +105,7 @@ impl SplitScores {
 /// Says what is wrong with trained splits that have learned nothing: one sentence each.
 pub fn suspicions(splits: &[&SplitScores]) -> Vec<String> {
     let one_class = splits.iter().filter(|split| split.predicts_one_class()).count();
-    let first = splits.iter().filter(|split| split.best_epoch == 0).count();
+    let first = splits.iter().filter(|split| split.best_epoch == Some(0)).count();
     let found = [(one_class, "predicts one class only"), (first, "keeps the first epoch")];
     let found = found.iter().filter(|(count, _)| *count > 0);
     found.map(|(count, what)| format!("{what} in {}", in_splits(*count, splits.len()))).collect()

@@ -30,8 +30,8 @@ pub type Weight = (Vec<usize>, Vec<f32>);
 /// The result of one split.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrainedSplit {
-    /// The epoch that was chosen, counted from 0.
-    pub best_epoch: usize,
+    /// The epoch that was chosen, counted from 0; a command may not say it.
+    pub best_epoch: Option<usize>,
     /// Logits of the chosen epoch in evaluation mode, nodes × classes.
     pub logits: Vec<f32>,
     /// Weights of the chosen epoch by name.
@@ -125,7 +125,7 @@ impl Artifact for Trained {
                 return Err(logits.malformed("logits of every node and class"));
             }
             splits.push(TrainedSplit {
-                best_epoch: facts.best_epoch.get(i).copied().unwrap_or(0),
+                best_epoch: facts.best_epoch.get(i).copied().flatten(),
                 logits: values,
                 weights: of_split(&weights, i)?,
                 hidden: hidden.as_ref().map_or(Ok(BTreeMap::new()), |hidden| of_split(hidden, i))?,
@@ -160,6 +160,6 @@ struct Facts {
     splits: usize,
     nodes: usize,
     classes: usize,
-    best_epoch: Vec<usize>,
+    best_epoch: Vec<Option<usize>>,
     epochs: Vec<usize>,
 }

@@ -220,6 +220,9 @@ impl Row for ModelDef {
     fn variant(&self) -> &Variant {
         &self.variant
     }
+    fn reserved(&self) -> &'static [&'static str] {
+        &["command"]
+    }
 }
 
 impl Chosen<'_, ModelDef> {

@@ -14,7 +14,7 @@ fn run<'k>(key: &'k str, splits: &[(f64, f64)]) -> Run<'k> {
         nodes: 4,
     };
     let scores = |&(test, val): &(f64, f64)| SplitScores {
-        best_epoch: 7,
+        best_epoch: Some(7),
         train: part(1.0),
         val: part(val),
         test: part(test),
@@ -90,7 +90,7 @@ fn a_model_that_has_learned_nothing_is_noted() {
     {
         split.confusion = confusion.map(|row| row.to_vec()).to_vec();
     }
-    runs[0].metrics.splits[1].best_epoch = 0;
+    runs[0].metrics.splits[1].best_epoch = Some(0);
     let params = params(vec![spec(0, 0, &[&[0]])]);
     let notes = table(&params, &runs).unwrap().cells.remove(0).notes;
     assert_eq!(notes, ["predicts one class only in 2 of 3 splits", "keeps the first epoch in 1 of 3 splits"]);

@@ -262,7 +262,7 @@ impl<'r> Batch<'r> {
         let weights = self.weights.iter().map(|weight| named((&weight.named.name, &weight.kept)));
         let hidden = self.hidden.iter().map(|(name, kept)| named((name, kept)));
         Ok(TrainedSplit {
-            best_epoch,
+            best_epoch: Some(best_epoch),
             logits: values(self.logits.as_ref().ok_or_else(no_epoch)?, i)?,
             weights: weights.collect::<Result<_, StageError>>()?,
             hidden: hidden.collect::<Result<_, StageError>>()?,

@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::stops::{self, Expected};
 use super::{ACTIVATIONS, ACTIVATIONS_ON_GPU, Params};
+use crate::command::{self, CommandDef};
 use crate::contract::device::Backend;
+use crate::contract::params::from_checked;
 use crate::contract::{Estimate, Known, Memory, Past, Size, Sizes, Term, Work};
 use crate::kinds::files::read_json;
 use crate::kinds::size;
@@ -41,7 +43,11 @@ pub(super) fn estimate(params: &Params, known: &Known) -> Estimate {
     let sizes =
         Sizes::default().with(size::NODES, graph.nodes).with(size::CLASSES, graph.classes).with(size::SPLITS, splits);
     let Ok(model) = known.chosen::<ModelDef>().and_then(|model| model.work(&graph)) else {
-        return Estimate { sizes, ..Estimate::default() };
+        let command = known.chosen::<CommandDef>().and_then(|command| from_checked::<command::Params>(command.params));
+        let most = command.ok().and_then(|params| params.memory);
+        let memory =
+            most.map(|most| Memory::default().and_for(Size::from(most.0 as f64), "lower `memory` of the command"));
+        return Estimate { sizes, memory: memory.unwrap_or_default(), ..Estimate::default() };
     };
     let sizes = sizes.with(size::WEIGHTS, model.weights);
     let epochs = epochs(params, known);

@@ -1,15 +1,16 @@
 //! What `train` refuses: splits and metrics that nothing can be learned from, by sizes before it runs and by data when it does.
 
 use super::{Params, Watched};
-use crate::contract::{Chosen, Known, StageError};
+use crate::contract::{Known, StageError};
 use crate::kinds::{Part, ScoreDef, Splits, ValMetric, size};
 use crate::models::{GraphSizes, ModelDef};
 
 /// What must fail, by sizes.
 pub(super) fn fits(params: &Params, known: &Known) -> Result<(), StageError> {
-    let model: Chosen<ModelDef> = known.chosen()?;
-    must_name_hidden(params, model)?;
-    model.fits(&GraphSizes::of(known))?;
+    // A command names no activations, and nobody knows what it can train on.
+    let model = known.chosen::<ModelDef>().ok();
+    must_name_hidden(params, model.map_or(&[], |model| model.row.hidden))?;
+    model.map_or(Ok(()), |model| model.fits(&GraphSizes::of(known)))?;
     let splits = known.sizes("splits");
     if splits.known(size::SPLITS) == Some(0) {
         return Err(no_split());
@@ -24,8 +25,8 @@ pub(super) fn fits(params: &Params, known: &Known) -> Result<(), StageError> {
     Ok(())
 }
 
-pub(super) fn must_name_hidden(params: &Params, model: Chosen<ModelDef>) -> Result<(), StageError> {
-    if params.keep_hidden && model.row.hidden.is_empty() {
+pub(super) fn must_name_hidden(params: &Params, named: &[&str]) -> Result<(), StageError> {
+    if params.keep_hidden && named.is_empty() {
         return Err(StageError::unusable(
             format!("`{}` names no activations that `keep-hidden` could keep", params.model),
             "leave `keep-hidden` out for this model",

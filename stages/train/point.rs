@@ -135,7 +135,8 @@ impl Out {
     }
 
     fn result(&mut self, result: &TrainedSplit) {
-        self.count(result.best_epoch);
+        // A split that leaves a point has kept an epoch.
+        self.count(result.best_epoch.unwrap_or_default());
         self.singles(&result.logits);
         self.tensors(&result.weights);
         self.tensors(&result.hidden);
@@ -212,7 +213,7 @@ impl<'b> In<'b> {
             let (train_loss, val_loss, val_accuracy) = (from.double()?, from.double()?, from.double()?);
             Some(Epoch { train_loss, val_loss, val_accuracy, further: from.list(Self::double)? })
         })?;
-        Some(TrainedSplit { best_epoch, logits, weights, hidden, history })
+        Some(TrainedSplit { best_epoch: Some(best_epoch), logits, weights, hidden, history })
     }
 
     fn going(&mut self) -> Option<Going> {
@@ -238,7 +239,7 @@ mod tests {
         let tensors = |seed: f32| Tensors::from([("a".to_owned(), (vec![2, 1], vec![seed, -0.0]))]);
         let epoch = Epoch { train_loss: 1.0 / 3.0, val_loss: 2.5, val_accuracy: 0.5, further: vec![0.1, 1e-300] };
         let result = TrainedSplit {
-            best_epoch: 1,
+            best_epoch: Some(1),
             logits: vec![1.0, f32::MIN_POSITIVE],
             weights: tensors(1.5),
             hidden: tensors(2.5),

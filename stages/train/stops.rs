@@ -49,7 +49,8 @@ fn lives(past: &Past, window: usize) -> Vec<Life> {
     };
     let ran = past.facts.get("epochs").and_then(serde_json::Value::as_array).into_iter().flatten();
     let life = |ran: f64| Life { epochs: (ran - before + count(window)).max(0.0), stopped: ran < most };
-    ran.filter_map(serde_json::Value::as_f64).map(life).collect()
+    // A command may not say how many epochs it ran.
+    ran.filter_map(serde_json::Value::as_f64).filter(|ran| *ran > 0.0).map(life).collect()
 }
 
 /// The area under the curve of survival up to `epochs`.

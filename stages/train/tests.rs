@@ -102,7 +102,7 @@ fn graphs_help_the_models_that_see_them() {
         let params = Params { epochs: 200, select: ValMetric::of("loss"), ..params(model) };
         let trained = train_on(&graph, &params, variant, &splits, 1).unwrap();
         let history = &trained.splits[0].history;
-        let best = trained.splits[0].best_epoch;
+        let best = trained.splits[0].best_epoch.unwrap();
         assert!(history[best].val_loss < history[0].val_loss, "{model}");
         accuracy(&trained.splits[0], &splits.nodes(0, Part::Test), &graph.nodes)
     };
@@ -235,10 +235,10 @@ fn the_first_best_epoch_is_kept_with_its_weights_and_logits() {
         let trained = run(&params, json!({"order": 2}), 3);
         for split in &trained.splits {
             let best = split.history.iter().map(value).fold(f64::MIN, f64::max);
-            assert_eq!(split.history.iter().position(|e| value(e) == best), Some(split.best_epoch));
+            assert_eq!(split.history.iter().position(|e| value(e) == best), split.best_epoch);
         }
         // Stopping right after the best epoch of split 0 leaves the same weights and logits.
-        let shorter = Params { epochs: trained.splits[0].best_epoch + 1, ..params };
+        let shorter = Params { epochs: trained.splits[0].best_epoch.unwrap() + 1, ..params };
         let again = run(&shorter, json!({"order": 2}), 1);
         assert_eq!(again.splits[0].weights, trained.splits[0].weights);
         assert_eq!(again.splits[0].logits, trained.splits[0].logits);

@@ -128,6 +128,7 @@ fn a_file_that_changes_after_planning_is_refused() {
         gpus: vec![],
         memory: None,
         fail_fast: false,
+        commands: false,
         force: vec![],
         cancel: &never,
     };

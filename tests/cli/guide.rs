@@ -111,6 +111,7 @@ fn assert_parsed(arguments: &[&str]) {
 fn every_yaml_block_is_a_pipeline_that_can_be_planned() {
     let project = project();
     project.write("people.csv", "id,label,age\nann,blue,31\nbob,red,27\n");
+    project.write("gcn.py", include_str!("../../examples/command/gcn.py"));
     project.write("links.csv", "source,target\nann,bob\n");
     let mut count = 0;
     for page in pages() {

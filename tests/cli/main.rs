@@ -19,6 +19,7 @@ mod benches;
 mod bounded;
 mod cache;
 mod caching;
+mod commands;
 mod crashes;
 mod data;
 mod datasets;

@@ -58,6 +58,7 @@ fn the_next_attempt_goes_on_where_an_interrupted_one_stopped() {
         gpus: vec![],
         memory: None,
         fail_fast: false,
+        commands: false,
         force: vec![],
         cancel: &cancel,
     };

@@ -165,6 +165,7 @@ fn an_interrupted_run_keeps_what_is_finished() {
         gpus: vec![],
         memory: None,
         fail_fast: false,
+        commands: false,
         force: vec![],
         cancel: &cancel,
     };
@@ -215,6 +216,7 @@ fn a_run_on_a_read_only_store_uses_it_and_fails_only_where_it_must_write() {
         gpus: vec![],
         memory: None,
         fail_fast: false,
+        commands: false,
         force: vec![],
         cancel: &never,
     };
@@ -239,8 +241,16 @@ fn a_target_that_is_not_in_the_plan_is_an_error() {
     let world = World::new();
     let never = AtomicBool::new(false);
     let targets = vec![ppgnn::plan::NodeId(0)];
-    let options =
-        RunOptions { targets, cores: 1, gpus: vec![], memory: None, fail_fast: false, force: vec![], cancel: &never };
+    let options = RunOptions {
+        targets,
+        cores: 1,
+        gpus: vec![],
+        memory: None,
+        fail_fast: false,
+        commands: false,
+        force: vec![],
+        cancel: &never,
+    };
     let error = execute(&world.plan, &world.store(), &options, &Seen::default()).unwrap_err();
     assert!(matches!(error, RunError::NoSuchNode { index: 0 }));
 }

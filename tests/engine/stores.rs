@@ -139,8 +139,9 @@ fn an_artifact_cannot_be_committed_under_another_key() {
     let store = world.store();
     let Claim::Held(claim) = store.claim(&world.plan.node(a).key).unwrap() else { panic!("busy") };
     let ingredients = world.plan.node(b).ingredients.clone();
-    let (measured, cost, remarks) = Default::default();
-    let made = Provenance { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1, measured, cost, remarks };
+    let (measured, cost, remarks, said) = Default::default();
+    let made =
+        Provenance { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1, measured, cost, remarks, said };
     assert!(matches!(store.begin(&claim).unwrap().commit(made), Err(StoreError::WrongKey { .. })));
     assert!(world.list("objects").is_empty());
 }
@@ -207,6 +208,7 @@ fn a_temporary_store_finds_what_is_behind_it_and_leaves_nothing() {
         gpus: vec![],
         memory: None,
         fail_fast: true,
+        commands: false,
         force: vec![],
         cancel: &never,
     };

@@ -365,6 +365,7 @@ impl World {
             gpus: vec![],
             memory: None,
             fail_fast: false,
+            commands: false,
             force: vec![],
             cancel: &never,
         };

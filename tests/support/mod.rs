@@ -57,6 +57,7 @@ impl Project {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ppgnn"));
         command.args(args).current_dir(self.dir.path()).env("NO_COLOR", "1").env_remove("PPGNN_ARTIFACTS");
+        command.env("XDG_CONFIG_HOME", self.path("settings"));
         command.env_remove("PPGNN_DATA_DIR").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -107,7 +107,8 @@ impl Traced<'_> {
             for split in &run.splits {
                 let value = split.value.map_or_else(|| "–".to_owned(), |value| self.number(value));
                 let why = split.undefined.as_ref().map(|why| format!("  {why}")).unwrap_or_default();
-                let _ = writeln!(out, "  {:>5}  {value:>width$}  {:>12}{why}", split.split, split.chosen_epoch);
+                let epoch = split.chosen_epoch.map_or_else(|| "–".to_owned(), |epoch| epoch.to_string());
+                let _ = writeln!(out, "  {:>5}  {value:>width$}  {epoch:>12}{why}", split.split);
             }
         }
     }

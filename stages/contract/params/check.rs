@@ -1,10 +1,11 @@
 //! Checks values against the schema that their declaration gives, down into mappings and lists, and reports every problem.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::Row;
 use super::words::words;
-use super::{Bytes, Checked, Problem, Variant, describe, expectation, list, nearest, nearest_help};
+use super::{Bytes, Checked, CommandLine, Problem, Variant, describe, expectation, list, nearest, nearest_help};
 
 type Parse = fn(Map<String, Value>) -> Result<Value, Vec<Problem>>;
 
@@ -51,19 +52,22 @@ pub(in crate::contract) fn check(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let (mut files, mut texts) = (file_params(own_schema), marked(own_schema, "x-text"));
     let own = own_parse(own)?;
-    let mut all = own.as_object().cloned().unwrap_or_default();
-    let mut chosen = None;
+    let mut checked = Checked { own, used, ..Checked::default() };
     if let Some(row) = row {
-        files.extend(file_params(row.variant().schema()));
-        texts.extend(marked(row.variant().schema(), "x-text"));
-        let params = (row.variant().parse)(of_row)?;
-        all.extend(params.as_object().cloned().unwrap_or_default());
-        chosen = Some((row, params));
+        checked.chosen = Some((row, (row.variant().parse)(of_row)?));
     }
-    files.retain(|f| all.get(f).is_some_and(|v| v.is_string() || v.is_array()));
-    Ok(Checked { own, chosen, used, all, files, texts })
+    let of_row = checked.chosen.iter().map(|(row, params)| (row.variant().schema(), params));
+    for (schema, params) in std::iter::once((own_schema, &checked.own)).chain(of_row) {
+        checked.files.extend(file_params(schema));
+        checked.texts.extend(marked(schema, "x-text"));
+        checked.limits.extend(marked(schema, "x-limit"));
+        commands(schema, params, &mut checked.commands);
+        checked.all.extend(params.as_object().cloned().unwrap_or_default());
+    }
+    let all = &checked.all;
+    checked.files.retain(|f| all.get(f).is_some_and(|v| v.is_string() || v.is_array()));
+    Ok(checked)
 }
 
 /// Finds the row that the choice parameter names, or its default.
@@ -163,6 +167,20 @@ pub(crate) fn nested_file(schema: &Value) -> Option<String> {
 /// Returns the names of the parameters whose type has a mark, in the schema's order.
 fn marked(schema: &Value, mark: &str) -> Vec<String> {
     names(schema).filter(|name| property(schema, name).is_some_and(|p| has_mark(p, mark))).map(str::to_owned).collect()
+}
+
+/// Collects the command lines in a value, wherever in it they stand.
+fn commands(schema: &Value, value: &Value, found: &mut Vec<CommandLine>) {
+    if schema.get("x-command").is_some() {
+        return found.extend(CommandLine::deserialize(value).ok());
+    }
+    shapes(schema).into_iter().for_each(|shape| commands(shape, value, found));
+    if let (Some(items), Some(entries)) = (schema.get("items"), value.as_array()) {
+        entries.iter().for_each(|entry| commands(items, entry, found));
+    }
+    for (name, inner) in value.as_object().into_iter().flatten() {
+        property(schema, name).into_iter().for_each(|of| commands(of, inner, found));
+    }
 }
 
 /// A marked parameter or a list of such, alone or as one of the shapes of an optional parameter.

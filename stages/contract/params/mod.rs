@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 use super::{Chosen, Crate, Row, StageError};
 pub(super) use check::check;
 pub(crate) use check::{file_params, names, nested_file, property};
-pub use types::{Bytes, DropoutRate, FilePath, NoParams, TextPath};
+pub use types::{Bytes, CommandLine, DropoutRate, FilePath, NoParams, TextPath};
 pub use words::{describe, expectation, list, nearest, nearest_help};
 
 /// Parameters as written by a person: a plain struct with defaults.
@@ -123,7 +123,7 @@ impl Problem {
 }
 
 /// Parameters that were checked: every name known, every value in range, every default filled in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Checked {
     own: Value,
     /// The row of the stage's choice, and its parameters.
@@ -134,12 +134,25 @@ pub struct Checked {
     files: Vec<String>,
     /// Those of the files that are small texts.
     texts: Vec<String>,
+    /// The programs that the stage would run, with their arguments.
+    commands: Vec<CommandLine>,
+    /// The parameters that bound a computation and change nothing in its result.
+    limits: Vec<String>,
 }
 
 impl Checked {
     /// Returns all parameters, defaults filled in, as one flat map.
     pub fn all(&self) -> &Map<String, Value> {
         &self.all
+    }
+    /// Returns the parameters that may change a byte of the result: all but those that are marked as `x-limit`.
+    pub fn decisive(&self) -> Map<String, Value> {
+        let all = self.all.iter().filter(|(name, _)| !self.limits.contains(name));
+        all.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+    /// Returns the programs of the user's that the stage would run.
+    pub fn commands(&self) -> &[CommandLine] {
+        &self.commands
     }
     /// Returns what is known of the chosen row, if the stage chooses.
     pub fn variant(&self) -> Option<&'static Variant> {

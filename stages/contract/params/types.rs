@@ -15,6 +15,20 @@ pub struct FilePath(pub PathBuf);
 #[schemars(extend("x-file" = true, "x-text" = true))]
 pub struct TextPath(pub PathBuf);
 
+/// A program of the user's and its arguments, each word by itself: no shell takes them apart. A stage with such a parameter runs only
+/// where that was allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-command" = true, "x-expected" = "a list of a program and its arguments", "minItems" = 1))]
+pub struct CommandLine(pub Vec<String>);
+
+impl std::fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Whoever reads it decides whether it may run: nothing in it steers a terminal.
+        let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+        f.write_str(&self.0.join(" ").chars().map(shown).collect::<String>())
+    }
+}
+
 /// A number of bytes, written with its unit: `512MiB`, `4GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String", extend("x-bytes" = true, "pattern" = "^[0-9]+(MiB|GiB|TiB)$"))]

@@ -73,7 +73,7 @@ impl<'r> Batch<'r> {
         }
         let hidden = result.hidden.iter().map(|(name, (shape, _))| (name.as_str(), shape.first()));
         result.history.len() <= params.epochs
-            && lane.kept.is_some_and(|(best, _)| best == result.best_epoch)
+            && lane.kept.is_some_and(|(best, _)| Some(best) == result.best_epoch)
             && result.logits.len() == data.nodes * data.classes
             && hidden.eq(self.hidden.keys().map(|name| (*name, Some(&data.nodes))))
             && self.has(&result.weights)

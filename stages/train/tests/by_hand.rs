@@ -132,7 +132,7 @@ pub(super) fn by_plain_loop(
     let (best_epoch, logits, values) = kept.unwrap();
     let shape = |w: &crate::models::Named| w.param.tensor().dims()[1..].to_vec();
     let named = built.weights.iter().zip(values).map(|(w, values)| (w.name.to_string(), (shape(w), values)));
-    TrainedSplit { best_epoch, logits, weights: named.collect(), hidden: Default::default(), history }
+    TrainedSplit { best_epoch: Some(best_epoch), logits, weights: named.collect(), hidden: Default::default(), history }
 }
 
 /// A training pass: the loss with the model's own term, and the gradients of all weights.
