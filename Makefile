@@ -1,6 +1,6 @@
 # Named entry points, nothing clever: every target is one or two commands that also work by hand.
 
-.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train bench-plain bench-search bench-large kill-loop faults lapack check-cuda clean-artifacts
+.PHONY: help build test lint check docs quickstart bench-plan bench-price bench-load bench-evd bench-train bench-plain bench-search bench-large gpu-check kill-loop faults lapack check-cuda clean-artifacts
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -67,8 +67,11 @@ faults: ## Meet runs with a fault at every call that changes the store (full dis
 lapack: ## Test the second eigen-solver (needs a system LAPACK, such as libopenblas-dev)
 	cargo test -p ppgnn-stages --features lapack eigen
 
-check-cuda: ## Compile all of the feature `cuda` with a compiler from PyPI (no GPU; ten minutes); `.ci/check-cuda-types` is quick
+check-cuda: ## Build and link all of the feature `cuda` with a compiler from PyPI (no GPU; a quarter of an hour); `.ci/check-cuda-types` is quick
 	.ci/check-cuda
+
+gpu-check: ## Check a CUDA GPU against the CPU and write gpu-report.txt (needs a card, the toolkit and Python; half an hour)
+	python3 benches/gpu_check.py
 
 clean-artifacts: ## Show what the store could lose; `ppgnn cache gc --delete` deletes it
 	cargo run --profile quick -- cache gc

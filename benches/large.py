@@ -5,7 +5,8 @@
 Three graphs are generated, with the nodes, edges, features and classes of Flickr, OGBN-arXiv and Cora-Full, degrees of a heavy
 tail and a third of the edges between classes. Everything runs through the command line, one process per stage. An epoch is
 what six epochs take more than two, per split; the memory is the largest resident size of the process that trains. What does
-not fit into `PPGNN_MEMORY` (16GiB) is refused before it runs, and its row says so. Words leave the other rows out.
+not fit into `PPGNN_MEMORY` (16GiB) is refused before it runs, and its row says so. `PPGNN_DEVICE` and `PPGNN_SPLITS` choose where to train
+and how many splits. Words leave the other rows out.
 """
 
 import json
@@ -18,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-SPLITS, FEW, MANY = 2, 2, 6
+SPLITS, FEW, MANY = int(os.environ.get("PPGNN_SPLITS") or 2), 2, 6
 MEMORY = os.environ.get("PPGNN_MEMORY") or "16GiB"
+DEVICE = os.environ.get("PPGNN_DEVICE") or "cpu"
 
 # Nodes, undirected edges, features, classes; Cora-Full's features are words, 60 of them per node.
 GRAPHS = {"flickr": (89_250, 450_000, 500, 7), "arxiv": (169_343, 1_160_000, 128, 40), "cora-full": (19_793, 63_000, 8_710, 70)}
@@ -99,7 +101,7 @@ def write(name, folder):
 
 def run(program, folder, target, epochs=FEW):
     """Runs one target. Returns the peak memory of the process in bytes, and what went wrong."""
-    command = [program, "run", "large.yaml", target, "--quiet", "--artifacts", "store", "--memory", MEMORY, "--set", f"train.epochs={epochs}"]
+    command = [program, "run", "large.yaml", target, "--quiet", "--artifacts", "store", "--memory", MEMORY, "--device", DEVICE, "--set", f"train.epochs={epochs}"]
     with open(folder / "said", "wb") as said:
         process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
         _, status, usage = os.wait4(process.pid, 0)

@@ -45,7 +45,7 @@ use crate::command::{self, CommandDef, Task};
 use crate::contract::params::from_checked;
 use crate::contract::{Choice, Chosen, Estimate, Job, Kind, Known, Progress, Slot, Stage, StageError, Term, Uses};
 use crate::kinds::{Epoch, Metric, Nodes, Operator, Scale, ScoreDef, Splits, Trained, TrainedSplit, ValMetric};
-use crate::models::{GraphParts, GraphView, ModelDef};
+use crate::models::{Card, GraphParts, GraphView, ModelDef, explained};
 use crate::optim::StepDecay;
 use batch::Batch;
 use points::Points;
@@ -53,9 +53,11 @@ use points::Points;
 /// Bytes that the largest activation of a batch may take. Larger blocks are no faster, since wide layers are computed lane
 /// by lane, and the system's allocator would hand them back after every step.
 const ACTIVATIONS: usize = 24 << 20;
-/// The same on a GPU, which is the faster the more lanes there are. A pass keeps about ten tensors of that size, so all of
-/// it fits a GPU of 8 GB, and ten splits of most graphs are one batch.
+/// The same on a GPU, which is the faster the more lanes there are, where nobody knows the card: of one of 8 GB. A card that is
+/// there has the memory that it has.
 const ACTIVATIONS_ON_GPU: usize = 512 << 20;
+/// How many tensors of that size a pass keeps on a GPU, about.
+const HELD: usize = 10;
 /// Epochs between progress reports.
 const REPORT_EVERY: usize = 10;
 
@@ -218,6 +220,8 @@ struct Run<'a> {
     /// Weights to start from, for the models that do.
     pretrained: Option<&'a Trained>,
     job: &'a Job<'a>,
+    /// Where the tensors are.
+    card: Card,
     watched: Watched,
     points: Points<'a>,
     /// The splits that have ended.
@@ -321,10 +325,13 @@ impl<'a> Run<'a> {
         fits::check_splits(&parts.nodes.labels, splits)?;
         let model: Chosen<ModelDef> = job.chosen()?;
         fits::must_name_hidden(params, model.row.hidden)?;
+        let card = Card::open(job.device)?;
+        card.notes.iter().for_each(|(name, text)| job.noted(name, text));
         Ok(Self {
             params,
             model,
-            data: GraphView::new(parts, DType::F32, job.device.open()?)?,
+            data: GraphView::new(parts, DType::F32, card.device.clone())?,
+            card,
             labels: &parts.nodes.labels,
             splits,
             pretrained: None,
@@ -339,7 +346,7 @@ impl<'a> Run<'a> {
 
     fn all_splits(&self) -> Result<Vec<TrainedSplit>, StageError> {
         // A GPU takes one batch after the other: each fills it.
-        let side_by_side = self.data.device().is_cpu() && !self.job.one_by_one;
+        let side_by_side = !self.data.on_gpu() && !self.job.one_by_one;
         let workers = if side_by_side { self.job.threads.max(1) } else { 1 };
         let batches = self.go_on(batches(self.splits.len(), workers, self.largest_batch()?))?;
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
@@ -349,7 +356,7 @@ impl<'a> Run<'a> {
                 let Some(splits) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
                 let begun = Instant::now();
                 if let Err(error) = Batch::resumed(self, splits).and_then(|batch| batch.train(&mut clock)) {
-                    lock(&failed).get_or_insert(error);
+                    lock(&failed).get_or_insert(self.explained(error, splits.len()));
                 }
                 if self.job.one_by_one {
                     self.tell_time(begun.elapsed().as_secs_f64());
@@ -361,7 +368,7 @@ impl<'a> Run<'a> {
         lock(&failed).take().map_or(Ok(()), Err)?;
         let mut finished = std::mem::take(&mut *lock(&self.finished));
         finished.sort_by_key(|finished| finished.split);
-        finished.into_iter().map(|finished| finished.result).collect()
+        finished.into_iter().map(|finished| finished.result.map_err(|error| self.explained(error, 1))).collect()
     }
 
     /// Returns how many lanes a batch may have, by the largest activation that the model declares.
@@ -370,8 +377,26 @@ impl<'a> Run<'a> {
             return Ok(1);
         }
         let lane = self.model.widest(&self.data)? * self.data.dtype().size_in_bytes();
-        let room = if self.data.device().is_cpu() { ACTIVATIONS } else { ACTIVATIONS_ON_GPU };
+        let room = match self.card.memory {
+            Some(memory) => memory / HELD,
+            None if self.data.on_gpu() => ACTIVATIONS_ON_GPU,
+            None => ACTIVATIONS,
+        };
         Ok((room / lane.max(1)).max(1))
+    }
+
+    /// Says what an error of a GPU means.
+    fn explained(&self, error: StageError, lanes: usize) -> StageError {
+        let StageError::Tensor(error) = error else { return error };
+        let widest = self.model.widest(&self.data).unwrap_or(0) * self.data.dtype().size_in_bytes();
+        let (model, widest) = (&self.params.model, widest >> 20);
+        let doing = format!(
+            "while `{model}` trains `{lanes}` splits together on `{}` (the largest tensor of a split takes {widest} MiB)",
+            self.job.device
+        );
+        let smaller =
+            "lower the sizes of the model (such as `hidden`), train fewer splits at a time (`count` of `split`), ";
+        explained(error, &doing, smaller)
     }
 
     /// Tells what the split that has ended last took. An epoch is a training pass with the evaluation of what it starts from.

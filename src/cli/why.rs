@@ -65,6 +65,9 @@ fn explain(plan: &Plan, id: NodeId, store: &Store, recall: &Recall, out: &mut St
                 let measured: Vec<_> = m.measured.iter().map(|(name, value)| measured_text(name, *value)).collect();
                 out.push_str(&format!("  measured: {}\n", measured.join(", ")));
             }
+            for (name, text) in &m.noted {
+                out.push_str(&format!("  {name}: {text}\n"));
+            }
         }
         None => out.push_str("  miss: not in the store\n"),
     }

@@ -74,6 +74,7 @@ mod tests {
                 seconds: 0.0,
                 threads: 1,
                 measured: Default::default(),
+                noted: Default::default(),
                 cost: None,
                 remarks: Vec::new(),
                 said: Vec::new(),

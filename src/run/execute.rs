@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
+
+use ppgnn_stages::contract::device::Device;
 
 use crate::forecast::{Allowed, Fault, FaultKind, Forecast, allowed};
 use crate::plan::{NodeId, Plan};
@@ -14,7 +17,7 @@ use crate::store::{Holder, Store, StoreError};
 use super::clock::Clock;
 use super::demand::{NodeState, demand, needed_hits};
 use super::event::{Event, EventSink, FailureKind, NodeFailure, label};
-use super::schedule::{Schedule, Start, State};
+use super::schedule::{Place, Schedule, Start, State};
 use super::simulate::{self, Resources, simulate};
 use super::summary::{FailedNode, RunReport};
 use super::time_left::TimeLeft;
@@ -104,8 +107,8 @@ pub fn execute(
     }
     forecast.faults().into_iter().for_each(|(id, _)| schedule.doom(id));
     let clock = Clock::new();
-    let (stop, damaged) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let work = Work { plan, store, sink, clock: &clock, commands: options.commands, stop, damaged };
+    let (stop, damaged, noted) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::default());
+    let work = Work { plan, store, sink, clock: &clock, commands: options.commands, stop, damaged, noted };
     let mut run = Run {
         work: &work,
         options,
@@ -119,6 +122,7 @@ pub fn execute(
         culprit: None,
         interrupted: false,
         stopped: 0,
+        lost: None,
     };
     thread::scope(|scope| {
         let (_running, ended) = channel();
@@ -156,6 +160,8 @@ struct Run<'r> {
     interrupted: bool,
     /// Nodes that were stopped while they ran.
     stopped: usize,
+    /// How the last GPU was lost.
+    lost: Option<NodeFailure>,
 }
 
 impl<'r> Run<'r> {
@@ -259,6 +265,23 @@ impl<'r> Run<'r> {
                 self.schedule.cancelled(id);
             }
             Outcome::Failed(failure) => self.fail(id, ended.seconds, failure),
+            Outcome::CardLost(failure) => self.lose_card(id, (ended.start, ended.seconds), failure),
+        }
+    }
+
+    /// Retires the GPU that a node ran on. The node goes to another, or fails with the reason, as all do that are for a GPU.
+    fn lose_card(&mut self, id: NodeId, (start, seconds): (Start, f64), failure: NodeFailure) {
+        let Start::Compute { place: Place { device: Device::Cuda(gpu), .. }, .. } = start else {
+            return self.fail(id, seconds, failure);
+        };
+        if self.schedule.retire(gpu) {
+            let message = format!("`cuda:{gpu}` is not used any more in this run: {}", failure.errors.join(": "));
+            let (node, key) = label(self.work.plan.node(id));
+            self.tell(&Event::NodeWarned { node, key, message });
+            self.schedule.again(id);
+        } else {
+            self.lost = Some(failure.clone());
+            self.fail(id, seconds, failure);
         }
     }
 
@@ -277,6 +300,10 @@ impl<'r> Run<'r> {
     /// A node that must fail fails before anything is computed for it.
     fn fail_unstarted(&mut self, id: NodeId) {
         let fault = self.forecast.expected(id).and_then(|expected| expected.fault.clone());
+        if let (None, Some(mut lost)) = (&fault, self.lost.clone()) {
+            lost.errors.insert(0, "no GPU of this run is left".to_owned());
+            return self.fail(id, 0.0, lost);
+        }
         let Fault { what, hint, kind } = fault.unwrap_or_else(|| Fault {
             what: "it cannot be computed".to_owned(),
             hint: None,

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Cores come out of one budget. With GPUs, a node that computes on a device gets one GPU for itself and one core to feed
-//! it. Memory comes out of another: what does not fit beside what is running waits, or starts with fewer threads if that helps. A
+//! it, which other nodes leave for it as long as such nodes are to come. A GPU that has failed is retired; without any, what is for
+//! one is doomed. Memory comes out of another: what does not fit beside what is running waits, or starts with fewer threads if that helps. A
 //! node alone always starts: what cannot fit at all is doomed, and fails without being started.
 //!
 //! A node that measures waits until nothing else can run, has everything, and nothing starts beside it.
@@ -102,6 +103,11 @@ pub(super) struct Schedule<'p> {
     free: usize,
     with_gpus: bool,
     free_gpus: BTreeSet<usize>,
+    /// GPUs that have not been retired.
+    gpus: usize,
+    /// Nodes to be computed on a GPU.
+    for_card: BTreeSet<NodeId>,
+    cores: usize,
     /// What every node needs; nothing of a node that is not here.
     needs: Vec<Need>,
     /// Bytes that running nodes may take together.
@@ -138,6 +144,9 @@ impl<'p> Schedule<'p> {
             free: cores.max(1),
             with_gpus: !gpus.is_empty(),
             free_gpus: gpus.iter().copied().collect(),
+            gpus: gpus.len(),
+            for_card: BTreeSet::new(),
+            cores: cores.max(1),
             needs: vec![Need::default(); plan.nodes.len()],
             memory: u64::MAX,
             in_use: 0,
@@ -214,10 +223,19 @@ impl<'p> Schedule<'p> {
             self.ready_for_card.remove(&id);
             return Some(self.compute(id, place));
         }
-        let threads = (self.free / self.ready.len().max(1)).max(1);
+        let free = self.free.saturating_sub(self.reserved());
+        if free == 0 {
+            return None;
+        }
+        let threads = (free / self.ready.len().max(1)).max(1);
         let (id, place) = self.fitting(&self.ready, threads, Device::Cpu)?;
         self.ready.remove(&id);
         Some(self.compute(id, place))
+    }
+
+    /// Cores that idle GPUs will want: one each, but not the last that there is.
+    fn reserved(&self) -> usize {
+        if self.for_card.is_empty() { 0 } else { self.free_gpus.len().min(self.cores - 1) }
     }
 
     /// Finds the first ready node that has room beside what is running, with as many of the threads as there is room for.
@@ -272,8 +290,27 @@ impl<'p> Schedule<'p> {
         }
     }
 
+    /// Uses a GPU no more; a node that runs on it has ended. Returns whether another is left.
+    pub(super) fn retire(&mut self, gpu: usize) -> bool {
+        if self.free_gpus.remove(&gpu) {
+            self.gpus -= 1;
+        }
+        if self.gpus == 0 {
+            let waiting = std::mem::take(&mut self.ready_for_card);
+            self.newly_doomed.extend(waiting);
+        }
+        self.gpus > 0
+    }
+
+    /// The node is to be computed once more, since its GPU has failed.
+    pub(super) fn again(&mut self, id: NodeId) {
+        self.states[id.0] = State::Blocked;
+        self.settle(id);
+    }
+
     /// The node is in the store: cached or done.
     pub(super) fn present(&mut self, id: NodeId, state: State) {
+        self.for_card.remove(&id);
         // Forcing is done once, even if the artifact is lost later in the run.
         self.forced[id.0] = false;
         self.states[id.0] = state;
@@ -283,6 +320,9 @@ impl<'p> Schedule<'p> {
     /// The node must be computed. One that must fail asks for nothing.
     pub(super) fn missing(&mut self, id: NodeId) {
         self.states[id.0] = State::Blocked;
+        if self.with_gpus && self.plan.node(id).stage.on_device {
+            self.for_card.insert(id);
+        }
         if self.doomed.contains(&id) {
             self.newly_doomed.push(id);
             return;
@@ -338,6 +378,7 @@ impl<'p> Schedule<'p> {
 
     /// The node failed; what needs it is skipped.
     pub(super) fn failed(&mut self, id: NodeId) {
+        self.for_card.remove(&id);
         self.states[id.0] = State::Failed;
         self.settle_dependants(id);
     }
@@ -414,11 +455,16 @@ impl<'p> Schedule<'p> {
         });
         if let Some(culprit) = culprit {
             self.states[id.0] = State::Skipped(culprit);
+            self.for_card.remove(&id);
             self.newly_skipped.push((id, culprit));
             self.settle_dependants(id);
         } else if inputs().all(|input| self.is_present(input)) {
             self.states[id.0] = State::Ready;
             let stage = self.plan.node(id).stage;
+            if self.with_gpus && self.gpus == 0 && stage.on_device {
+                self.newly_doomed.push(id);
+                return;
+            }
             let ready = if stage.measures.is_some() {
                 &mut self.ready_to_measure
             } else if self.with_gpus && stage.on_device {

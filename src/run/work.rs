@@ -35,17 +35,27 @@ pub(super) struct Work<'a> {
     pub(super) stop: AtomicBool,
     /// Damaged artifacts found so far.
     pub(super) damaged: AtomicUsize,
+    /// On what nodes of this run were computed, by stage and name.
+    pub(super) noted: Mutex<BTreeMap<(&'static str, String), String>>,
 }
 
 /// Its outcome.
 pub(super) enum Outcome {
-    Cached { saved_seconds: f64 },
+    Cached {
+        saved_seconds: f64,
+    },
     Missing,
     Busy,
     InputsLost(Vec<NodeId>),
-    Finished { seconds: f64, bytes: u64, bytes_same: Option<bool> },
+    Finished {
+        seconds: f64,
+        bytes: u64,
+        bytes_same: Option<bool>,
+    },
     Cancelled,
     Failed(NodeFailure),
+    /// The GPU that it ran on cannot be used any more.
+    CardLost(NodeFailure),
 }
 
 impl From<StoreError> for Outcome {
@@ -88,7 +98,7 @@ impl Work<'_> {
         let Place { threads, device, .. } = place;
         self.sink.event(&Event::NodeStarted { node: name, key, threads, device });
         let begun = self.clock.now();
-        let Said { measured, remarks, lines } = self.run_stage(node, &inputs, place, &pending)?;
+        let Said { measured, noted, remarks, lines } = self.run_stage(node, &inputs, place, &pending)?;
         // What earlier attempts have left did not have to be computed again, but it was computed.
         let earlier = measured.get(EARLIER_SECONDS).copied().unwrap_or(0.0);
         let seconds = (self.clock.now() - begun).as_secs_f64() + earlier;
@@ -102,10 +112,12 @@ impl Work<'_> {
             threads,
             cost: Some(cost(self.plan, node, &inputs, pending.dir(), &measured)),
             measured,
+            noted,
             remarks: remarked(node, remarks, &inputs),
             said: lines,
         };
         let committed = pending.commit(made)?;
+        self.compare(node, &committed.entry.manifest.noted);
         let bytes = committed.entry.manifest.bytes();
         Ok(Outcome::Finished { seconds, bytes, bytes_same: committed.bytes_same })
     }
@@ -113,13 +125,34 @@ impl Work<'_> {
     /// Turns what the store says into an outcome, and tells about damage.
     fn take_note(&self, node: &Node, opened: Opened) -> Outcome {
         match opened {
-            Opened::Hit(entry) => Outcome::Cached { saved_seconds: entry.manifest.seconds },
+            Opened::Hit(entry) => {
+                self.compare(node, &entry.manifest.noted);
+                Outcome::Cached { saved_seconds: entry.manifest.seconds }
+            }
             Opened::Miss => Outcome::Missing,
             Opened::Damaged { what, moved_to } => {
                 self.damaged.fetch_add(1, Ordering::Relaxed);
                 let (node, key) = label(node);
                 self.sink.event(&Event::ArtifactDamaged { node, key, what, moved_to });
                 Outcome::Missing
+            }
+        }
+    }
+
+    /// Warns where nodes of a stage were computed on different things: equal keys do not promise equal bytes then.
+    fn compare(&self, node: &Node, noted: &BTreeMap<String, String>) {
+        for (name, here) in noted {
+            let mut all = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+            let place = all.entry((node.stage.name, name.clone()));
+            let before = place.or_insert_with(|| here.clone()).clone();
+            drop(all);
+            if before != *here {
+                let message = format!(
+                    "results of this run come from different GPUs or drivers: {name} is `{here}` here and `{before}` in others; \
+                     numbers of the same key may differ in their last digits"
+                );
+                let (node, key) = label(node);
+                self.sink.event(&Event::NodeWarned { node, key, message });
             }
         }
     }
@@ -191,6 +224,9 @@ impl Work<'_> {
         let ours = |path: &Path| path.starts_with(pending.dir()) || path.starts_with(pending.scratch());
         let (kind, hint) = match error {
             StageError::Cancelled if self.stop.load(Ordering::Relaxed) => return Ok(Outcome::Cancelled),
+            StageError::Card { lost: true, .. } => {
+                return Ok(Outcome::CardLost(NodeFailure::new(FailureKind::Stage, error, error.hint())));
+            }
             StageError::Data { .. } => (FailureKind::Data, error.hint()),
             StageError::Numeric { .. } | StageError::Unusable { .. } => (FailureKind::Lasting, error.hint()),
             StageError::Artifact(ArtifactError::Io { path, source }) if ours(path) && stops_everything(source) => {
@@ -232,6 +268,8 @@ fn checkpoint_every() -> Duration {
 struct Said {
     /// Facts about the computation, by name.
     measured: BTreeMap<String, f64>,
+    /// On what it was computed, by name.
+    noted: BTreeMap<String, String>,
     /// What every result that stands on this one must say as well.
     remarks: Vec<String>,
     /// What programs that it started wrote to stderr last.
@@ -283,6 +321,10 @@ impl ProgressSink for Forward<'_> {
 
     fn measured(&self, name: &'static str, value: f64) {
         self.so_far().measured.insert(name.to_owned(), value);
+    }
+
+    fn noted(&self, name: &'static str, text: &str) {
+        self.so_far().noted.insert(name.to_owned(), text.to_owned());
     }
 
     fn remark(&self, message: &str) {

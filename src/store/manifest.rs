@@ -42,6 +42,9 @@ pub struct Manifest {
     /// What the stage measured while it computed, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, f64>,
+    /// On what it was computed, by name, where that is not the CPU.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noted: BTreeMap<String, String>,
     /// What the stage had to do, and on what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -93,6 +96,8 @@ pub struct Provenance {
     pub threads: usize,
     /// What it measured, by name. JSON has no numbers that are not finite: they are left out.
     pub measured: BTreeMap<String, f64>,
+    /// On what it was computed, by name.
+    pub noted: BTreeMap<String, String>,
     /// What it had to do, and on what.
     pub cost: Option<Cost>,
     /// What was remarked on it, and on what it was made from.
@@ -120,6 +125,7 @@ impl Manifest {
             ppgnn: env!("CARGO_PKG_VERSION").to_owned(),
             threads: made.threads,
             measured: made.measured,
+            noted: made.noted,
             cost: made.cost,
             remarks: made.remarks,
             said: made.said,
@@ -204,6 +210,7 @@ mod tests {
             seconds: 1.23456,
             threads: 2,
             measured: measured.into(),
+            noted: [("card".to_owned(), "RTX".to_owned())].into(),
             cost: Some(Cost { machine: "abacus".into(), work, threads: Some(f64::INFINITY) }),
             remarks: vec!["`k: 9` counts as 2".into()],
             said: vec!["UserWarning".into()],
@@ -221,11 +228,11 @@ mod tests {
 
     #[test]
     fn a_manifest_of_a_stage_that_measured_nothing_does_not_mention_it() {
-        let (cost, remarks, said) = Default::default();
-        let bare = Provenance { measured: BTreeMap::new(), cost, remarks, said, ..made() };
+        let (noted, cost, remarks, said) = Default::default();
+        let bare = Provenance { measured: BTreeMap::new(), noted, cost, remarks, said, ..made() };
         let (manifest, text) = Manifest::seal(bare, vec![]).unwrap();
         // This is what manifests looked like before there was anything more to say.
-        assert!(!["measured", "cost", "remarks", "said"].iter().any(|name| text.contains(name)), "{text}");
+        assert!(!["measured", "noted", "cost", "remarks", "said"].iter().any(|name| text.contains(name)), "{text}");
         assert_eq!(Manifest::parse(text.as_bytes(), "train", &manifest.key).unwrap(), manifest);
     }
 

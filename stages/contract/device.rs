@@ -54,17 +54,16 @@ impl Serialize for Device {
 }
 
 impl Device {
-    /// Opens the device for tensors.
+    /// Returns the number of the GPU, if it is one, after asking whether it answers.
     ///
     /// # Errors
     /// [`StageError::Unusable`] where the program has no CUDA, or the GPU does not answer.
-    pub fn open(self) -> Result<candle_core::Device, StageError> {
-        let Self::Cuda(gpu) = self else { return Ok(candle_core::Device::Cpu) };
-        if let Err(what) = cuda().gpu(gpu) {
-            return Err(StageError::unusable(format!("cannot compute on `{self}`: {what}"), cuda().remedy()));
+    pub fn gpu(self) -> Result<Option<usize>, StageError> {
+        let Self::Cuda(gpu) = self else { return Ok(None) };
+        match cuda().gpu(gpu) {
+            Ok(()) => Ok(Some(gpu)),
+            Err(what) => Err(StageError::unusable(format!("cannot compute on `{self}`: {what}"), cuda().remedy())),
         }
-        // A stream of its own: the default is one stream per thread, and tensors may move between threads.
-        Ok(candle_core::Device::new_cuda_with_stream(gpu)?)
     }
 }
 
@@ -145,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_always_opens() {
-        assert!(Device::Cpu.open().unwrap().is_cpu());
+    fn the_processor_is_always_there() {
+        assert_eq!(Device::Cpu.gpu().unwrap(), None);
     }
 
     #[cfg(not(feature = "cuda"))]
     #[test]
     fn a_card_without_the_feature_is_an_error_that_says_what_to_do() {
-        let error = Device::Cuda(0).open().unwrap_err();
+        let error = Device::Cuda(0).gpu().unwrap_err();
         assert_eq!(error.to_string(), "cannot compute on `cuda:0`: this program was built without CUDA");
         assert!(error.hint().unwrap().contains("--features cuda"));
     }

@@ -52,6 +52,18 @@ pub enum StageError {
         #[source]
         said: Option<LastLines>,
     },
+    /// A GPU refused.
+    #[error("{what}")]
+    Card {
+        /// What happened, and where.
+        what: String,
+        /// What to do about it.
+        hint: Option<String>,
+        /// Whether the GPU cannot be used any more.
+        lost: bool,
+        /// What the driver said.
+        source: Option<candle_core::Error>,
+    },
     /// The tensor library refused an operation.
     #[error("tensor operation failed")]
     Tensor(#[from] candle_core::Error),
@@ -87,7 +99,8 @@ impl StageError {
             Self::Data { hint, .. }
             | Self::Unusable { hint, .. }
             | Self::Numeric { hint, .. }
-            | Self::Command { hint, .. } => hint.as_deref(),
+            | Self::Command { hint, .. }
+            | Self::Card { hint, .. } => hint.as_deref(),
             _ => None,
         }
     }

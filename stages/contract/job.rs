@@ -142,6 +142,11 @@ impl<'a> Job<'a> {
         self.progress.measured(name, value);
     }
 
+    /// Notes on what the result is being computed, such as the name of a GPU. It is kept beside the artifact, as what is measured.
+    pub fn noted(&self, name: &'static str, text: &str) {
+        self.progress.noted(name, text);
+    }
+
     /// Tells people about something in the result that is probably not what they want. The result says it as well.
     pub fn warn(&self, message: &str) {
         self.progress.warning(message);
@@ -212,6 +217,8 @@ pub trait ProgressSink: Sync {
     fn measured(&self, _name: &'static str, _value: f64) {}
     /// Takes lines that are kept, see [`Job::said`].
     fn said(&self, _lines: &[String]) {}
+    /// Takes a note, see [`Job::noted`].
+    fn noted(&self, _name: &'static str, _text: &str) {}
     /// Takes a warning, see [`Job::warn`].
     fn warning(&self, _message: &str) {}
     /// Takes a remark, see [`Job::remark`].

@@ -75,7 +75,6 @@ impl Build for Fagcn {
         "Bo et al., \"Beyond Low-frequency Information in Graph Convolutional Networks\", AAAI 2021";
     const EQUATION: &'static str = "H T₂ + c₂;  h_i ← ε h⁰_i + Σ_j drop(tanh(g·[h_i ; h_j] + c) (Â₀)_ij) h_j, L times from H⁰ = drop(ReLU(drop(X) T₁ + c₁))";
     const VERSION: u32 = 1;
-    const GPU: bool = false;
     const HIDDEN: &'static [&'static str] = &["hidden"];
     type Params = Params;
 

@@ -9,7 +9,7 @@ use candle_core::{CpuStorage, DType, Result, Tensor, bail};
 use super::ops::Tape;
 use crate::kinds::{Features, Matrix};
 use crate::math::sparse_product::TwoSided;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", test))]
 use crate::tensor::cuda::{self, UploadedFeatures};
 use crate::tensor::slices::{self, Element, by_float};
 
@@ -21,7 +21,7 @@ pub struct FeatureView {
     pattern: Option<TwoSided>,
     /// Stored values in the type that is computed in.
     values: CpuStorage,
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     uploaded: std::sync::OnceLock<UploadedFeatures>,
 }
 
@@ -89,20 +89,17 @@ impl FeatureView {
             columns: features.cols(),
             pattern,
             values,
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             uploaded: std::sync::OnceLock::new(),
         })
     }
 
     /// Returns the features on the GPU where they are used.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     pub(crate) fn on_gpu(&self, device: &candle_core::Device) -> Result<&UploadedFeatures> {
-        cuda::once(&self.uploaded, || {
-            let device = device.as_cuda_device()?;
-            match self.stored_as::<f32>()? {
-                StoredFeatures::Dense(values) => UploadedFeatures::dense(device, values, self.columns),
-                StoredFeatures::Sparse { pattern, values } => UploadedFeatures::sparse(device, pattern, values),
-            }
+        cuda::once(&self.uploaded, || match self.stored_as::<f32>()? {
+            StoredFeatures::Dense(values) => UploadedFeatures::dense(device, values, self.columns),
+            StoredFeatures::Sparse { pattern, values } => UploadedFeatures::sparse(device, pattern, values),
         })
     }
 
@@ -122,7 +119,7 @@ impl FeatureView {
             columns: self.columns,
             pattern: None,
             values,
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             uploaded: std::sync::OnceLock::new(),
         })
     }

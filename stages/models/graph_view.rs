@@ -12,6 +12,7 @@ use super::related::Related;
 use crate::contract::StageError;
 use crate::kinds::{Features, Nodes, Operator, Projection, Relations, SeparatedHops, Spectrum};
 use crate::math::csr::Csr;
+use crate::tensor::is_gpu;
 
 /// A graph as models see it.
 pub struct GraphView {
@@ -143,6 +144,11 @@ impl GraphView {
     /// When the tensor library refuses an operation.
     pub fn propagated(&self, order: usize) -> Result<Arc<FeatureView>, StageError> {
         self.propagated.get(&self.features, self.operator.matrix(), order, self.dtype())
+    }
+
+    /// Returns whether a GPU computes.
+    pub fn on_gpu(&self) -> bool {
+        is_gpu(&self.device)
     }
 
     /// Returns where all tensors are.

@@ -13,7 +13,7 @@ pub struct Pass<'s> {
     sides: Sides,
     lanes: &'s mut [Streams],
     /// On a GPU, what masks are hashed from.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     keys: Option<&'s mut super::streams::keys::Keys>,
 }
 
@@ -23,13 +23,13 @@ impl<'s> Pass<'s> {
         Self {
             sides,
             lanes,
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             keys: None,
         }
     }
 
     /// Hashes masks from keys instead of drawing them, if there are keys.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     pub(super) fn hashing(mut self, keys: Option<&'s mut super::streams::keys::Keys>) -> Self {
         self.keys = keys;
         self.keys.iter_mut().for_each(|keys| keys.next_pass());
@@ -82,7 +82,7 @@ impl Dropout<'_, '_> {
         if !pass.trains() || p == 0.0 {
             return Ok(None);
         }
-        #[cfg(feature = "cuda")]
+        #[cfg(any(feature = "cuda", test))]
         if let Some(keys) = &mut pass.keys {
             return Ok(Some(Arc::new(keys.masks(pass.lanes, p, purpose, copies))));
         }

@@ -54,7 +54,7 @@ impl Streams {
     }
 
     /// Returns a number that stands for the stream of a purpose on a GPU: its first 64 bits.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     fn key(&self, purpose: &'static str) -> u64 {
         let mut stream = Stream::new(self.seed, &["train", &self.name, purpose]);
         u64::from(stream.bits()) | u64::from(stream.bits()) << 32
@@ -65,18 +65,18 @@ impl Streams {
 pub struct BatchStreams {
     lanes: Vec<Streams>,
     /// On a GPU, what masks are hashed from.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     keys: Option<keys::Keys>,
 }
 
 impl BatchStreams {
     /// Names the streams of splits that are trained on `device`.
-    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there is one device"))]
+    #[cfg_attr(not(any(feature = "cuda", test)), expect(unused_variables, reason = "there is one device"))]
     pub fn new(seed: u64, splits: &[usize], device: &Device) -> Self {
         Self {
             lanes: splits.iter().map(|split| Streams::new(seed, *split)).collect(),
-            #[cfg(feature = "cuda")]
-            keys: device.is_cuda().then(keys::Keys::default),
+            #[cfg(any(feature = "cuda", test))]
+            keys: crate::tensor::is_gpu(device).then(keys::Keys::default),
         }
     }
 
@@ -86,10 +86,10 @@ impl BatchStreams {
     }
 
     /// Goes on after that many passes, where the streams of every lane stood.
-    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "drawn masks need no count"))]
+    #[cfg_attr(not(any(feature = "cuda", test)), expect(unused_variables, reason = "drawn masks need no count"))]
     pub fn resume(&mut self, passes: u64, positions: impl IntoIterator<Item = BTreeMap<String, Position>>) {
         self.lanes.iter_mut().zip(positions).for_each(|(lane, positions)| lane.resume(positions));
-        #[cfg(feature = "cuda")]
+        #[cfg(any(feature = "cuda", test))]
         self.keys.iter_mut().for_each(|keys| keys.resume(passes));
     }
 
@@ -101,7 +101,7 @@ impl BatchStreams {
     /// Starts a pass.
     pub fn pass(&mut self, sides: Sides) -> Pass<'_> {
         let pass = Pass::new(sides, &mut self.lanes);
-        #[cfg(feature = "cuda")]
+        #[cfg(any(feature = "cuda", test))]
         let pass = pass.hashing(self.keys.as_mut());
         pass
     }
@@ -110,12 +110,12 @@ impl BatchStreams {
     pub fn keep(&mut self, lanes: &[usize]) {
         let mut lane = 0..;
         self.lanes.retain(|_| lane.next().is_some_and(|lane| lanes.binary_search(&lane).is_ok()));
-        #[cfg(feature = "cuda")]
+        #[cfg(any(feature = "cuda", test))]
         self.keys.iter_mut().for_each(keys::Keys::forget);
     }
 }
 
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", test))]
 pub(super) mod keys {
     use std::collections::BTreeMap;
     use std::sync::Arc;

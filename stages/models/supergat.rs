@@ -226,7 +226,6 @@ impl Build for SuperGat {
     const EQUATION: &'static str =
         "mean_h Σ_j drop(α_ij) q_j + b₂ of Q = drop(H) W₂,  H = ELU([Σ_j drop(α_ij) q_j] + b₁) of Q = drop(X) W₁";
     const VERSION: u32 = 1;
-    const GPU: bool = false;
     const HIDDEN: &'static [&'static str] = &["hidden"];
     type Params = Params;
 

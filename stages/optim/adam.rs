@@ -18,6 +18,8 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use super::Rule;
+#[cfg(any(feature = "cuda", test))]
+use crate::tensor::cuda;
 use crate::tensor::slices::{self, Element, by_float};
 
 const BETA1: f64 = 0.9;
@@ -68,10 +70,10 @@ impl Adam {
             Some(moments) => moments,
             none => none.insert([var.zeros_like()?, var.zeros_like()?]),
         };
-        #[cfg(feature = "cuda")]
-        if var.device().is_cuda() {
-            let [decay, rate, unbias2] = numbers;
-            return crate::tensor::cuda::adam(var, [m, v], grad, [decay, BETA1, BETA2, EPSILON, rate, unbias2]);
+        #[cfg(any(feature = "cuda", test))]
+        if cuda::is_gpu(var.device()) {
+            let ([decay, rate, unbias], betas) = (numbers, [BETA1, BETA2]);
+            return cuda::adam(var, [m, v], grad, &cuda::Step { decay, betas, epsilon: EPSILON, rate, unbias });
         }
         by_float!(var.dtype(), "Adam", T => slices::lend::<T, _, 1>([grad], |[g]| {
             slices::change::<T>(var, |w| slices::change::<T>(m, |m| slices::change::<T>(v, |v| {

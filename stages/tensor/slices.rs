@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor, WithDType, bail};
 
+use super::is_gpu;
 use crate::math::kernels::Vector;
 
 /// A type that both candle and our own kernels compute in.
@@ -23,8 +24,10 @@ pub(crate) fn lend<T: WithDType, R, const N: usize>(
 pub(crate) fn lend_all<T: WithDType, R>(tensors: &[&Tensor], f: impl FnOnce(&[&[T]]) -> Result<R>) -> Result<R> {
     let whole: Vec<Tensor> = tensors.iter().map(|tensor| tensor.contiguous()).collect::<Result<_>>()?;
     let held: Vec<_> = whole.iter().map(Tensor::storage_and_layout).collect();
+    // A test's GPU is in main memory.
+    let elsewhere = tensors.iter().any(|tensor| is_gpu(tensor.device()));
     let slices = held.iter().map(|(storage, layout)| match &**storage {
-        Storage::Cpu(storage) => slice(storage, layout),
+        Storage::Cpu(storage) if !elsewhere => slice(storage, layout),
         _ => bail!("a tensor in main memory is needed here"),
     });
     f(&slices.collect::<Result<Vec<&[T]>>>()?)

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use candle_core::{DType, Result as TensorResult, Tensor};
+use candle_core::{Result as TensorResult, Tensor};
 
 use super::Run;
 use super::fits::undefined;
 use super::points::Clock;
 use crate::contract::StageError;
 use crate::kinds::{Epoch, Part, ScoreDef, TrainedSplit, Undefined};
-use crate::models::ops::{AsTensor, Gradients, LaneScore, Sides, Tape, Targets, score_pass};
+use crate::models::ops::{AsTensor, Gradients, LaneScore, Sides, Tape, Targets, keep_lanes, lane_values, score_pass};
 use crate::models::{BatchStreams, Input, Model, Named, Output, Weights};
 use crate::optim::{Adam, Settings, WindowedStop};
 
@@ -160,6 +160,7 @@ impl<'r> Batch<'r> {
     /// Enters the scores of an epoch, keeps it where it is the best so far, and ends lanes that stop early.
     fn keep(&mut self, output: &Output, epoch: usize, scores: &[LaneScore]) -> TensorResult<()> {
         let Some(logits) = output.logits.eval() else { return Ok(()) };
+        let mut best = Vec::new();
         for (i, (lane, score)) in self.lanes.iter_mut().zip(scores).enumerate() {
             lane.must_be_finite(self.run, score.loss, "validation", epoch);
             if lane.ends.is_some() {
@@ -175,14 +176,17 @@ impl<'r> Batch<'r> {
             let now =
                 Epoch { train_loss: lane.train_loss, val_loss: score.loss, val_accuracy: score.accuracy, further };
             if lane.enter(self.run, now) {
-                keep_lane(&mut self.logits, logits, i)?;
-                for weight in &mut self.weights {
-                    keep_lane(&mut weight.kept, &weight.named.param.tensor().detach(), i)?;
-                }
-                for (name, activation) in &output.hidden {
-                    if let (Some(kept), Some(activation)) = (self.hidden.get_mut(name), activation.eval()) {
-                        keep_lane(kept, activation, i)?;
-                    }
+                best.push(i);
+            }
+        }
+        if !best.is_empty() {
+            keep_lanes(&mut self.logits, logits, &best)?;
+            for weight in &mut self.weights {
+                keep_lanes(&mut weight.kept, &weight.named.param.tensor().detach(), &best)?;
+            }
+            for (name, activation) in &output.hidden {
+                if let (Some(kept), Some(activation)) = (self.hidden.get_mut(name), activation.eval()) {
+                    keep_lanes(kept, activation, &best)?;
                 }
             }
         }
@@ -257,13 +261,13 @@ impl<'r> Batch<'r> {
         let (best_epoch, _) = lane.kept.ok_or_else(no_epoch)?;
         let named = |(name, kept): (&str, &Option<Tensor>)| {
             let kept = kept.as_ref().ok_or_else(no_epoch)?;
-            Ok((name.to_owned(), (kept.dims()[1..].to_vec(), values(kept, i)?)))
+            Ok((name.to_owned(), (kept.dims()[1..].to_vec(), lane_values(kept, i)?)))
         };
         let weights = self.weights.iter().map(|weight| named((&weight.named.name, &weight.kept)));
         let hidden = self.hidden.iter().map(|(name, kept)| named((name, kept)));
         Ok(TrainedSplit {
             best_epoch: Some(best_epoch),
-            logits: values(self.logits.as_ref().ok_or_else(no_epoch)?, i)?,
+            logits: lane_values(self.logits.as_ref().ok_or_else(no_epoch)?, i)?,
             weights: weights.collect::<Result<_, StageError>>()?,
             hidden: hidden.collect::<Result<_, StageError>>()?,
             history,
@@ -336,22 +340,6 @@ impl Lane {
         self.last_finite = Some(loss);
         if run.first_failed.load(Ordering::Relaxed) < self.split {
             self.ends = Some(End::Unwanted);
-        }
-    }
-}
-
-/// Reads one lane of a tensor.
-fn values(tensor: &Tensor, lane: usize) -> TensorResult<Vec<f32>> {
-    tensor.get(lane)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
-}
-
-/// Copies one lane of a tensor, where the tensor is.
-fn keep_lane(kept: &mut Option<Tensor>, now: &Tensor, lane: usize) -> TensorResult<()> {
-    match kept {
-        Some(kept) => kept.slice_set(&now.narrow(0, lane, 1)?.contiguous()?, 0, lane),
-        None => {
-            *kept = Some(now.copy()?);
-            Ok(())
         }
     }
 }

@@ -4,6 +4,7 @@ mod batched;
 mod by_hand;
 mod failures;
 mod hidden;
+mod on_gpu;
 mod resumed;
 
 use std::sync::atomic::AtomicBool;

@@ -118,6 +118,29 @@ fn a_card_is_free_again_after_a_failure() {
 }
 
 #[test]
+fn a_node_whose_card_is_lost_goes_to_another() {
+    let mut world = World::new();
+    let nodes: Vec<_> =
+        (0..3).map(|i| world.node_with("gpu", json!({"add": i, "mode": "lose-first", "sleep": 5}), &[])).collect();
+    let (report, seen) = world.run_with(&nodes, |o| (o.cores, o.gpus) = (2, vec![0, 4]));
+    assert_eq!((report.failed, report.ran), (0, 3));
+    let on_first = places(&seen).iter().filter(|(_, device)| *device == Device::Cuda(0)).count();
+    assert_eq!((on_first, places(&seen).len()), (1, 4), "the first card is tried once");
+}
+
+#[test]
+fn without_a_card_that_is_left_nodes_for_one_fail_with_the_reason_and_others_run() {
+    let mut world = World::new();
+    let lost: Vec<_> = (0..3).map(|i| world.node_with("gpu", json!({"add": i, "mode": "lose"}), &[])).collect();
+    let other = world.node_with("slow", json!({"add": 9, "sleep": 5}), &[]);
+    let (report, _) = world.run_with(&[&lost[..], &[other]].concat(), |o| (o.cores, o.gpus) = (2, vec![6]));
+    assert_eq!((report.failed, report.ran), (3, 1));
+    let said: Vec<String> = report.failures.iter().map(|failed| failed.failure.errors.join(": ")).collect();
+    assert_eq!(said[0], "card 6 fell off the bus");
+    assert_eq!(said[1..], ["no GPU of this run is left: card 6 fell off the bus"; 2]);
+}
+
+#[test]
 fn without_cards_a_device_is_the_processor() {
     let mut world = World::new();
     let node = world.node_with("gpu", json!({"add": 1, "sleep": 5}), &[]);

@@ -139,9 +139,8 @@ fn an_artifact_cannot_be_committed_under_another_key() {
     let store = world.store();
     let Claim::Held(claim) = store.claim(&world.plan.node(a).key).unwrap() else { panic!("busy") };
     let ingredients = world.plan.node(b).ingredients.clone();
-    let (measured, cost, remarks, said) = Default::default();
-    let made =
-        Provenance { node: "add/2".into(), ingredients, seconds: 0.0, threads: 1, measured, cost, remarks, said };
+    let (node, (measured, noted, cost, remarks, said)) = ("add/2".into(), Default::default());
+    let made = Provenance { node, ingredients, seconds: 0.0, threads: 1, measured, noted, cost, remarks, said };
     assert!(matches!(store.begin(&claim).unwrap().commit(made), Err(StoreError::WrongKey { .. })));
     assert!(world.list("objects").is_empty());
 }

@@ -16,6 +16,7 @@ use ppgnn::plan::{Edge, KeyInput, KeyInputs, Node, NodeId, NodeName, Plan};
 use ppgnn::run::{Event, EventSink, RunOptions, RunReport, execute};
 use ppgnn::store::Store;
 use ppgnn_stages::contract::checkpoint::Log;
+use ppgnn_stages::contract::device::Device;
 use ppgnn_stages::contract::{
     Artifact, ArtifactError, Job, Kind, Progress, Registry, Slot, Stage, StageDef, StageError,
 };
@@ -130,6 +131,14 @@ impl Stage for Card {
     type Params = Params;
     type Output = Number;
     fn run(params: &Params, job: &Job) -> Result<Number, StageError> {
+        if let (true, Device::Cuda(gpu)) = (params.mode == "lose", job.device) {
+            let what = format!("card {gpu} fell off the bus");
+            return Err(StageError::Card { what, hint: None, lost: true, source: None });
+        }
+        if params.mode == "lose-first" && job.device == Device::Cuda(0) {
+            let what = "the first card fell off the bus".to_owned();
+            return Err(StageError::Card { what, hint: None, lost: true, source: None });
+        }
         if params.mode == "fail" {
             return Err(StageError::numeric("the GPU failed", "cheer it up"));
         }

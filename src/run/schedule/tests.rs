@@ -130,6 +130,47 @@ fn a_node_on_a_device_has_a_gpu_and_one_core_and_waits_for_both() {
 }
 
 #[test]
+fn a_core_is_kept_for_a_card_that_will_have_work() {
+    // 0 is long and alone, 1 reads it and trains; 2 trains on its own.
+    let stages = ["normalize", "train", "train"];
+    for (cores, expected) in [(1, 1), (2, 1), (4, 3)] {
+        let plan = plan_of(&[&[], &[0]], |at| stages[at]);
+        let mut schedule = Schedule::new(&plan, &ids(&[1]), &[], cores, &[0]);
+        let (_, computed) = advance(&mut schedule, &[]);
+        assert_eq!(shares(&computed), [(0, expected)], "{cores} cores");
+        finish(&mut schedule, computed[0]);
+        assert_eq!(run(&mut schedule, &[]), [1]);
+    }
+    // Nothing is for the card any more.
+    let plan = plan_of(&[&[], &[0]], |_| "normalize");
+    let mut schedule = Schedule::new(&plan, &ids(&[1]), &[], 4, &[0]);
+    assert_eq!(shares(&advance(&mut schedule, &[]).1), [(0, 4)]);
+}
+
+#[test]
+fn a_card_that_has_failed_is_retired_and_its_node_goes_elsewhere_or_is_doomed() {
+    let plan = plan_of(&[&[], &[]], |_| "train");
+    let mut schedule = Schedule::new(&plan, &ids(&[0, 1]), &[], 4, &[0, 1]);
+    let (_, computed) = advance(&mut schedule, &[]);
+    let device = |start: &Start| if let Start::Compute { place, .. } = start { place.device } else { Device::Cpu };
+    assert_eq!(computed.iter().map(device).collect::<Vec<_>>(), [Device::Cuda(0), Device::Cuda(1)]);
+    schedule.ended(computed[0]);
+    assert!(schedule.retire(0));
+    schedule.again(NodeId(0));
+    assert_eq!(advance(&mut schedule, &[]).1, [], "the other card is busy");
+    finish(&mut schedule, computed[1]);
+    let (_, again) = advance(&mut schedule, &[]);
+    assert_eq!(again.iter().map(device).collect::<Vec<_>>(), [Device::Cuda(1)]);
+    schedule.ended(again[0]);
+    assert!(!schedule.retire(1));
+    schedule.again(NodeId(0));
+    assert_eq!(advance(&mut schedule, &[]).1, []);
+    assert_eq!(schedule.take_doomed(), [NodeId(0)]);
+    schedule.failed(NodeId(0));
+    assert!(schedule.is_over());
+}
+
+#[test]
 fn a_node_that_measures_waits_for_all_others_and_nothing_starts_beside_it() {
     // 0 and 1 can be computed; 2 measures 0; 3 reads 2; 4 measures as well.
     let stages = ["normalize", "normalize", "time", "normalize", "time"];

@@ -7,7 +7,7 @@
 //! Weights are made for some rows at a time and used while they are in cache; nothing of them is kept. The way back makes them anew. With
 //! w = drop(α) and G the gradient of the result, it goes along the rows first: ∂w_ij = ⟨G_i, q_j⟩, and from it ∂s_ij, s_ij = ⟨q_i, q_j⟩,
 //! and the gradients of both numbers. Then ∂q_i = Σ_j (∂s_ij + ∂s_ji) q_j + w_ji G_j and what comes through a; entries (j, i) are looked up
-//! in the list of mirrors. A row is summed by one task, in the order of its entries. In main memory alone: there is no form for a GPU.
+//! in the list of mirrors. A row is summed by one task, in the order of its entries.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -69,6 +69,11 @@ impl Sided {
         if operator.mirrors().is_none() {
             bail!("an entry of the operator has no mirror");
         }
+        on_gpu!(self.main() => {
+            let merged = merge == Merge::Mean;
+            let heads = super::cuda::Heads { count: heads.count, side: heads.side(), merged };
+            super::cuda::attention(operator, heads, self, vectors, masks)
+        });
         masks.as_ref().map(|masks| masks.drawn(shape.lanes)).transpose()?;
         let of = Of { operator: operator.clone(), lanes: shape.lanes, heads, merge, masks };
         by_float!(self.dtype(), "attention", T => match vectors {

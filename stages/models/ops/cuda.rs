@@ -1,12 +1,13 @@
 //! Operations on a GPU: kernels of our own for what is sparse, candle's for what is dense.
 //!
 //! Both sides of a [`Sided`] take a step one after the other, but for the filter, where one pass over the eigenvectors
-//! serves both. Nothing is fused: a GPU has the memory for what is between two steps. Nothing is copied to the GPU or
-//! back either, but for the few numbers that tell candle's kernels the shape of a tensor that is not contiguous.
+//! serves both. Nothing is copied to the GPU or back, but for the few numbers that tell candle's kernels the shape of a tensor
+//! that is not contiguous. In tests all of this runs on the CPU as well, see `stages/tensor/cuda/emulated.rs`.
 //!
 //! Weights enter detached, or candle would note its own way back beside that of the tape.
 
 mod columns;
+mod weighted;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use super::sum::sum;
 use crate::models::{FeatureView, Input};
 use crate::tensor::cuda;
 pub use columns::{batch_norm, scale_rows, towards};
+pub use weighted::{Heads, attention, bias_elu, gated, link_loss};
 
 /// Applies a step to each side.
 fn each(
@@ -40,10 +42,10 @@ pub fn times(x: &Sided, weight: &Tensor) -> Result<Sided> {
     let (input, to, weight, again) = (x.main().contiguous()?, x.main().clone(), weight.clone(), w.clone());
     each(
         x,
-        |x| x.matmul(&w),
+        |x| cuda::product(x, &w),
         move |grad| {
-            let of_x = grad.matmul(&again.transpose(1, 2)?)?;
-            let of_w = input.transpose(1, 2)?.matmul(grad)?;
+            let of_x = cuda::product(grad, &again.transpose(1, 2)?)?;
+            let of_w = cuda::product(&input.transpose(1, 2)?, grad)?;
             Ok(vec![(to, of_x), (weight, of_w)])
         },
     )
@@ -51,8 +53,9 @@ pub fn times(x: &Sided, weight: &Tensor) -> Result<Sided> {
 
 /// X + b.
 pub fn plus_bias(x: &Sided, bias: &Tensor) -> Result<Sided> {
-    let (input, b, bias) = (x.main().clone(), bias.detach().unsqueeze(1)?, bias.clone());
-    each(x, |x| x.broadcast_add(&b), move |grad| Ok(vec![(input, grad.clone()), (bias, grad.sum(1)?)]))
+    let (input, b, bias) = (x.main().clone(), bias.detach(), bias.clone());
+    let back = move |grad: &Tensor| Ok(vec![(input, grad.clone()), (bias, cuda::column_sums(grad)?)]);
+    each(x, |x| cuda::plus_bias(x, &b), back)
 }
 
 /// Applies a step of two inputs to each side.
@@ -81,7 +84,8 @@ pub fn plus(x: &Sided, y: &Sided) -> Result<Sided> {
 /// X − Y.
 pub fn minus(x: &Sided, y: &Sided) -> Result<Sided> {
     let (to_x, to_y) = (x.main().clone(), y.main().clone());
-    two(x, y, |x, y| x - y, move |grad| Ok(vec![(to_x, grad.clone()), (to_y, grad.neg()?)]))
+    let back = move |grad: &Tensor| Ok(vec![(to_x, grad.clone()), (to_y, grad.neg()?)]);
+    two(x, y, |x, y| cuda::combine(x, 1.0, y, -1.0), back)
 }
 
 /// The mean over the stacks of every lane.
@@ -102,54 +106,31 @@ pub fn mean_of_stacks(x: &Sided, stacks: Stacks) -> Result<Sided> {
 
 /// θ_0 z + Σ_l θ_l P_l·z.
 pub fn hop_sum(operators: &[Arc<Propagator>], theta: &Tensor, z: &Sided) -> Result<Sided> {
-    let (input, of, again) = (z.main().contiguous()?, theta.clone(), operators.to_vec());
-    let (t, to) = (theta.detach(), z.main().clone());
-    let products = |operators: &[Arc<Propagator>], z: &Tensor| {
-        let hops = operators.iter().map(|operator| hop(operator, z, (1.0, 0.0), z));
-        std::iter::once(Ok(z.clone())).chain(hops).collect::<Result<Vec<_>>>()
-    };
-    let summed = |t: &Tensor, hops: &[Tensor]| {
-        let mut sum: Option<Tensor> = None;
-        for (l, hop) in hops.iter().enumerate() {
-            let term = hop.broadcast_mul(&t.narrow(1, l, 1)?.unsqueeze(2)?)?;
-            sum = Some(sum.map_or(Ok(term.clone()), |sum| sum + &term)?);
-        }
-        sum.ok_or_else(|| candle_core::Error::msg("a sum over no operators"))
-    };
-    each(
-        z,
-        {
-            let t = t.clone();
-            move |z: &Tensor| summed(&t, &products(operators, z)?)
-        },
-        move |grad| {
-            let hops = products(&again, grad)?;
-            let dots = hops.iter().map(|hop| (hop * &input)?.sum((1, 2))).collect::<Result<Vec<_>>>()?;
-            Ok(vec![(to, summed(&t, &hops)?), (of, Tensor::stack(&dots, 1)?)])
-        },
-    )
+    let of_basis = |l: usize| Some((operators.get(l - 1)?.clone(), (1.0, 0.0)));
+    terms((1..=operators.len()).map_while(of_basis).collect(), false, theta, z)
 }
 
 /// X with masks on the training side.
 pub fn dropout(x: &Sided, masks: Masks) -> Result<Sided> {
     let (x, input) = (x.parted(), x.main().clone());
-    let apply = |x: &Tensor, masks: &Masks| cuda::lend([x], |[x]| cuda::dropout(x, masks.on_gpu()?));
+    let apply = |x: &Tensor, masks: &Masks| cuda::dropout(x, masks.on_gpu()?);
     let main = apply(&input, &masks)?;
     Ok(x.next(main, x.eval.clone(), move |grad| Ok(vec![(input, apply(grad, &masks)?)])))
 }
 
 /// ReLU(X + b), with masks on the training side if there are any.
 pub fn units(x: &Sided, bias: Option<&Tensor>, masks: Option<Masks>) -> Result<Sided> {
-    let x = bias.map_or(Ok(x.clone()), |bias| plus_bias(x, bias))?;
-    let x = if masks.is_some() { x.parted() } else { x };
+    let x = if masks.is_some() { x.parted() } else { x.clone() };
+    let b = bias.map(Tensor::detach);
     let drawn = masks.as_ref().map(|masks| masks.on_gpu()).transpose()?;
-    let main = cuda::lend([x.main()], |[x]| cuda::rectify(x, drawn))?;
-    let eval = x.eval.map(|eval| cuda::lend([eval], |[x]| cuda::rectify(x, None)))?;
-    let (input, output) = (x.main().clone(), main.clone());
+    let main = cuda::rectify(x.main(), b.as_ref(), drawn)?;
+    let eval = x.eval.map(|eval| cuda::rectify(eval, b.as_ref(), None))?;
+    let (input, output, bias) = (x.main().clone(), main.clone(), bias.cloned());
     let scale = masks.as_ref().map_or(1.0, |masks| masks.scale());
     Ok(x.next(main, eval, move |grad| {
-        let of_x = cuda::lend([&output, grad], |[out, grad]| cuda::rectify_backward(out, grad, scale))?;
-        Ok(vec![(input, of_x)])
+        let of_x = cuda::rectify_backward(&output, grad, scale)?;
+        let of_bias = bias.map(|bias| Ok::<_, candle_core::Error>((bias, cuda::column_sums(&of_x)?))).transpose()?;
+        Ok(std::iter::once((input, of_x)).chain(of_bias).collect())
     }))
 }
 
@@ -194,10 +175,7 @@ pub fn layers<const P: usize>(
 fn on_features(x: &FeatureView, layer: &LayerWeights, masks: Option<&Masks>) -> Result<Tensor> {
     let features = x.on_gpu(layer.weight.device())?;
     let masks = masks.map(|masks| masks.on_gpu()).transpose()?;
-    match &layer.bias {
-        Some(bias) => cuda::lend([&layer.weight, bias], |[weight, bias]| features.times(weight, Some(bias), masks)),
-        None => cuda::lend([&layer.weight], |[weight]| features.times(weight, None, masks)),
-    }
+    features.times(&layer.weight.detach(), layer.bias.as_ref().map(Tensor::detach).as_ref(), masks)
 }
 
 fn on_features_back(
@@ -208,117 +186,115 @@ fn on_features_back(
 ) -> Result<Vec<(Tensor, Tensor)>> {
     let features = x.on_gpu(grad.device())?;
     let masks = masks.map(|masks| masks.on_gpu()).transpose()?;
-    let mut gradients = vec![(layer.weight, cuda::lend([grad], |[grad]| features.times_backward(grad, masks))?)];
+    let mut gradients = vec![(layer.weight, features.times_backward(grad, masks)?)];
     if let Some(bias) = layer.bias {
-        gradients.push((bias, grad.sum(1)?));
+        gradients.push((bias, cuda::column_sums(grad)?));
     }
     Ok(gradients)
-}
-
-/// a·S·z + b·y; y does not count where b is 0.
-fn hop(operator: &Propagator, z: &Tensor, (a, b): (f64, f64), y: &Tensor) -> Result<Tensor> {
-    let matrix = operator.on_gpu(z.device())?;
-    cuda::lend([z, y], |[z, y]| matrix.times(z, (a as f32, b as f32), y))
 }
 
 /// S·z.
 pub fn propagate(operator: &Arc<Propagator>, z: &Sided) -> Result<Sided> {
     let (input, back) = (z.main().clone(), operator.back().clone());
-    each(z, |z| hop(operator, z, (1.0, 0.0), z), move |grad| Ok(vec![(input, hop(&back, grad, (1.0, 0.0), grad)?)]))
+    let times = |operator: &Propagator, z: &Tensor| operator.on_gpu(z.device())?.times(z);
+    each(z, |z| times(operator, z), move |grad| Ok(vec![(input, times(&back, grad)?)]))
 }
 
-/// Σ_k c_k p_k(S)·z. Two hops are kept and no more.
+/// Σ_k c_k p_k(S)·z.
 pub fn polynomial(operator: &Arc<Propagator>, basis: Basis, coefficients: &Tensor, z: &Sided) -> Result<Sided> {
-    let (input, of, again) = (z.main().contiguous()?, coefficients.clone(), operator.clone());
-    let (c, to) = (coefficients.detach(), z.main().clone());
+    let steps = (1..coefficients.dim(1)?).map(|k| (operator.clone(), basis.step(k)));
+    terms(steps.collect(), true, coefficients, z)
+}
+
+/// A step to the next term: a·S·(the term before) + b·(the one before that).
+type Hop = (Arc<Propagator>, (f64, f64));
+
+/// Σ_k c_k z_k, where z_0 is z and every step makes the next term: of the one before if they are `chained`, else of z. Two terms are
+/// kept and no more.
+fn terms(steps: Vec<Hop>, chained: bool, coefficients: &Tensor, z: &Sided) -> Result<Sided> {
+    let (input, of) = (z.main().contiguous()?, coefficients.clone());
+    let (c, to) = (coefficients.detach().contiguous()?, z.main().clone());
+    let steps = Arc::new(steps);
     each(
         z,
         {
-            let c = c.clone();
-            move |z: &Tensor| Ok(hops(operator, basis, &c, z, None)?.0)
+            let (c, steps) = (c.clone(), steps.clone());
+            move |z: &Tensor| summed(&steps, chained, &c, z, |_, _| Ok(()))
         },
         move |grad| {
-            let (of_z, dots) = hops(&again, basis, &c, grad, Some(&input))?;
-            Ok(vec![(to, of_z), (of, Tensor::stack(&dots, 1)?)])
+            let mut dots = cuda::Dots::new(steps.len() + 1);
+            let of_z = summed(&steps, chained, &c, grad, |k, term| dots.add(k, term, &input))?;
+            Ok(vec![(to, of_z), (of, dots.sum()?)])
         },
     )
 }
 
-/// Returns Σ_k c_k p_k(S)·z, and ⟨p_k(S)·z, against⟩ of every lane and degree if there is something to hold against.
-fn hops(
-    operator: &Propagator,
-    basis: Basis,
+/// Returns the sum of all terms, and shows each of them.
+fn summed(
+    steps: &[Hop],
+    chained: bool,
     coefficients: &Tensor,
     z: &Tensor,
-    against: Option<&Tensor>,
-) -> Result<(Tensor, Vec<Tensor>)> {
-    let times = |hop: &Tensor, k: usize| hop.broadcast_mul(&coefficients.narrow(1, k, 1)?.unsqueeze(2)?);
-    let dot = |hop: &Tensor| against.map(|against| (hop * against)?.sum((1, 2))).transpose();
+    mut show: impl FnMut(usize, &Tensor) -> Result<()>,
+) -> Result<Tensor> {
+    let mut sum = cuda::Terms::new(coefficients, z)?;
+    show(0, z)?;
     let (mut before, mut now) = (z.clone(), z.clone());
-    let mut sum = times(&now, 0)?;
-    let mut dots = Vec::from_iter(dot(&now)?);
-    for k in 1..coefficients.dim(1)? {
-        let next = hop(operator, &now, basis.step(k), &before)?;
-        (before, now) = (now, next);
-        sum = (sum + times(&now, k)?)?;
-        dots.extend(dot(&now)?);
+    for (k, (operator, step)) in steps.iter().enumerate() {
+        let next = operator.on_gpu(z.device())?.hop(&now, *step, &before, &mut sum)?;
+        show(k + 1, &next)?;
+        if chained {
+            (before, now) = (now, next);
+        }
     }
-    Ok((sum, dots))
+    Ok(sum.sum())
 }
 
 /// U(h ⊙ Uᵀz); `rows` is Uᵀ, pairs × nodes. All lanes of both sides stand side by side as columns, so each of the two
 /// products reads U once: with a lane as a batch of its own, a product would have as many columns as there are classes.
 pub fn filter(rows: &Tensor, response: &Tensor, z: &Sided) -> Result<Sided> {
-    let (lanes, h) = (z.main().dim(0)?, response.detach());
-    let (joined, of_joined) = match &z.eval {
-        Eval::Own(eval) => (Tensor::cat(&[z.main(), eval], 0)?, Tensor::cat(&[&h, &h], 0)?),
-        _ => (z.main().clone(), h.clone()),
-    };
-    let y = spectrum(rows, &joined)?;
-    let out = from_spectrum(rows, &scaled(&y, &of_joined)?)?;
-    let side = |from: usize| out.narrow(0, from, lanes)?.contiguous();
-    let eval = z.eval.map(|_| side(lanes))?;
-    let (input, response, rows, y) = (z.main().clone(), response.clone(), rows.clone(), y.narrow(1, 0, lanes)?);
-    Ok(z.next(side(0)?, eval, move |grad| {
-        let t = spectrum(&rows, grad)?;
-        let of_h = (&t * &y)?.sum(2)?.t()?.contiguous()?;
-        let of_z = from_spectrum(&rows, &scaled(&t, &h)?)?;
-        Ok(vec![(input, of_z), (response, of_h)])
+    let (lanes, h) = (z.lanes(), response.detach());
+    let own = if let Eval::Own(eval) = &z.eval { Some(eval) } else { None };
+    let y = spectrum(rows, z.main(), own)?;
+    let out = from_spectrum(rows, &cuda::scaled_pairs(&y, &h)?)?;
+    let (main, eval) = (cuda::apart(&out, 0, lanes)?, z.eval.map(|_| cuda::apart(&out, lanes, lanes))?);
+    let (input, response, rows) = (z.main().clone(), response.clone(), rows.clone());
+    Ok(z.next(main, eval, move |grad| {
+        let t = spectrum(&rows, grad, None)?;
+        let of_h = cuda::pair_dots(&t, &y)?;
+        let of_z = from_spectrum(&rows, &cuda::scaled_pairs(&t, &h)?)?;
+        Ok(vec![(input, cuda::apart(&of_z, 0, lanes)?), (response, of_h)])
     }))
 }
 
 /// U(h ⊙ Q): `q` is lanes × pairs × columns.
 pub fn synthesize(rows: &Tensor, response: &Tensor, q: &Sided) -> Result<Sided> {
-    let h = response.detach();
-    let in_basis = |q: &Tensor| q.transpose(0, 1)?.contiguous();
-    let out = |q: &Tensor| from_spectrum(rows, &scaled(&in_basis(q)?, &h)?);
-    let (main, eval) = (out(q.main())?, q.eval.map(|eval| out(eval))?);
-    let (input, response, rows, again) = (q.main().clone(), response.clone(), rows.clone(), h.clone());
+    let (lanes, h) = (q.lanes(), response.detach());
+    let own = if let Eval::Own(eval) = &q.eval { Some(eval) } else { None };
+    let y = cuda::side_by_side(q.main(), own)?;
+    let out = from_spectrum(rows, &cuda::scaled_pairs(&y, &h)?)?;
+    let (main, eval) = (cuda::apart(&out, 0, lanes)?, q.eval.map(|_| cuda::apart(&out, lanes, lanes))?);
+    let (input, response, rows) = (q.main().clone(), response.clone(), rows.clone());
     Ok(q.next(main, eval, move |grad| {
-        let t = spectrum(&rows, grad)?;
-        let of_h = (&t * &input.transpose(0, 1)?.contiguous()?)?.sum(2)?.t()?.contiguous()?;
-        let of_q = scaled(&t, &again)?.transpose(0, 1)?.contiguous()?;
+        let t = spectrum(&rows, grad, None)?;
+        let of_h = cuda::pair_dots(&t, &y)?;
+        let of_q = cuda::apart(&cuda::scaled_pairs(&t, &h)?, 0, lanes)?;
         Ok(vec![(input, of_q), (response, of_h)])
     }))
 }
 
-/// Uᵀz: pairs × lanes × columns.
-fn spectrum(rows: &Tensor, z: &Tensor) -> Result<Tensor> {
-    let (lanes, nodes, columns) = z.dims3()?;
-    let side_by_side = z.transpose(0, 1)?.contiguous()?.reshape((nodes, lanes * columns))?;
-    rows.matmul(&side_by_side)?.reshape((rows.dim(0)?, lanes, columns))
+/// Uᵀz of one side or two: pairs × lanes × columns.
+fn spectrum(rows: &Tensor, z: &Tensor, other: Option<&Tensor>) -> Result<Tensor> {
+    let joined = cuda::side_by_side(z, other)?;
+    let (nodes, lanes, columns) = joined.dims3()?;
+    cuda::product(rows, &joined.reshape((nodes, lanes * columns))?)?.reshape((rows.dim(0)?, lanes, columns))
 }
 
-/// h ⊙ y, with h: lanes × pairs and y: pairs × lanes × columns.
-fn scaled(y: &Tensor, h: &Tensor) -> Result<Tensor> {
-    y.broadcast_mul(&h.t()?.unsqueeze(2)?)
-}
-
-/// U·y: lanes × nodes × columns.
+/// U·y: nodes × lanes × columns.
 fn from_spectrum(rows: &Tensor, y: &Tensor) -> Result<Tensor> {
     let (pairs, lanes, columns) = y.dims3()?;
-    let out = rows.t()?.matmul(&y.reshape((pairs, lanes * columns))?)?;
-    out.reshape((rows.dim(1)?, lanes, columns))?.transpose(0, 1)?.contiguous()
+    let out = cuda::product(&rows.t()?, &y.reshape((pairs, lanes * columns))?)?;
+    out.reshape((rows.dim(1)?, lanes, columns))
 }
 
 /// Loss, its gradient and scores. All numbers come from the GPU in one read, the only one of an epoch.
@@ -332,18 +308,18 @@ pub fn score_pass(
     let mut gradient = None;
     if let (Some(val), Some(logits)) = (val, logits.eval()) {
         let judged = val.on_gpu(logits)?;
-        numbers.push(cuda::lend([logits], |[logits]| judged.score(logits))?);
+        numbers.push(judged.score(logits)?);
     }
     if let Some(train) = train {
         let (logits, judged) = (logits.main(), train.on_gpu(logits.main())?);
-        numbers.push(cuda::lend([logits], |[logits]| judged.cross_entropy(logits))?);
+        numbers.push(judged.cross_entropy(logits)?);
         numbers.extend(term.map(Tensor::detach));
-        gradient = Some(cuda::lend([logits], |[logits]| judged.cross_entropy_backward(logits))?);
+        gradient = Some(judged.cross_entropy_backward(logits)?);
     }
     if numbers.is_empty() {
         return Ok(PassScores::default());
     }
-    let numbers = Tensor::cat(&numbers, 0)?.to_vec1::<f32>()?;
+    let numbers = cuda::read(&Tensor::cat(&numbers, 0)?)?;
     let mut numbers = numbers.into_iter().map(f64::from);
     let scores = val.zip(logits.eval()).map(|(val, logits)| {
         let mut further = val.further_on_gpu(logits)?.into_iter();

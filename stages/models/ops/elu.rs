@@ -12,7 +12,7 @@ use crate::math::kernels::units::{elu_back, elu_rows};
 use crate::tensor::slices::by_float;
 
 impl Sided {
-    /// Returns ELU(X + b) of every lane; `bias`: lanes × columns. In main memory alone.
+    /// Returns ELU(X + b) of every lane; `bias`: lanes × columns.
     ///
     /// # Errors
     /// When the shapes or types do not fit.
@@ -22,6 +22,7 @@ impl Sided {
         if bias.dims() != [lanes, columns] {
             bail!("a bias of {:?} for {:?}", bias.dims(), self.dims());
         }
+        on_gpu!(self.main() => super::cuda::bias_elu(self, &bias));
         let sizes = Sizes::of(self);
         by_float!(self.dtype(), "units", T => operation::<T, _, 1, 1>(
             [self],

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", test))]
 use candle_core::Tensor;
 use candle_core::{DType, Device, Error, Result, bail};
 use rayon::prelude::*;
@@ -33,7 +33,7 @@ pub struct Eigenvectors {
 enum Stored {
     F32(Arc<Panels<f32>>),
     F64(Arc<Panels<f64>>),
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     Gpu(Tensor),
 }
 
@@ -61,17 +61,20 @@ impl Eigenvectors {
     /// When `dtype` is not a float type, or a GPU has no room.
     pub fn new(sides: &[&[f32]], nodes: usize, dtype: DType, device: &Device) -> Result<Self> {
         let rows: Vec<&[f32]> = sides.iter().flat_map(|side| side.chunks_exact(nodes.max(1))).collect();
+        #[cfg(any(feature = "cuda", test))]
+        if crate::tensor::cuda::is_gpu(device) {
+            let stored = Stored::Gpu(Tensor::from_vec(rows.concat(), (rows.len(), nodes), device)?);
+            return Ok(Self { stored, nodes, pairs: 0..rows.len() });
+        }
         let stored = match (device, dtype) {
             (Device::Cpu, DType::F32) => Stored::F32(Arc::new(Panels::new(rows.len(), nodes, |i| rows[i]))),
             (Device::Cpu, DType::F64) => Stored::F64(Arc::new(Panels::new(rows.len(), nodes, |i| rows[i]))),
-            #[cfg(feature = "cuda")]
-            (Device::Cuda(_), _) => Stored::Gpu(Tensor::from_vec(rows.concat(), (rows.len(), nodes), device)?),
             (other, dtype) => bail!("eigenvectors cannot be {dtype:?} on {:?}", other.location()),
         };
         Ok(Self { stored, nodes, pairs: 0..rows.len() })
     }
 
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     fn on_gpu(&self) -> Result<Tensor> {
         match &self.stored {
             Stored::Gpu(vectors) => vectors.narrow(0, self.pairs.start, self.pairs.len()),

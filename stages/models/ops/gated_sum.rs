@@ -63,6 +63,7 @@ impl Sided {
         if operator.mirrors().is_none() {
             bail!("an entry of the operator has no mirror");
         }
+        on_gpu!(self.main() => super::cuda::gated(operator, [self, scores, ego], shift, epsilon, masks));
         masks.as_ref().map(|masks| masks.drawn(lanes)).transpose()?;
         let parted = |x: &Self| if masks.is_some() { x.parted() } else { x.clone() };
         let (again, masks_again) = (operator.clone(), masks.clone());

@@ -2,7 +2,7 @@
 //!
 //! q: nodes × columns, of the training side. With p the probability of a pair and y whether it is an edge, the gradient of its logit is
 //! (p − y) / pairs; it is kept, a number per pair. Then ∂q_i = c Σ (p − y) q_j / pairs over all pairs that i is an end of, in their order.
-//! A node is summed by one task. In main memory alone: there is no form for a GPU.
+//! A node is summed by one task.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ pub struct Links {
 
 impl Links {
     /// All pairs, edges first.
-    fn all(&self) -> Vec<[u32; 2]> {
+    pub(super) fn all(&self) -> Vec<[u32; 2]> {
         [&self.edges[..], &self.others].concat()
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.edges.len() + self.others.len()
     }
 
@@ -58,6 +58,7 @@ impl Sided {
         if links.len() != lanes || links.iter().any(|links| links.len() == 0 || !links.within(nodes)) {
             bail!("pairs of {} lanes do not fit {:?}, or a lane has none", links.len(), self.dims());
         }
+        on_gpu!(self.main() => super::cuda::link_loss(self, &links, scale, weight));
         let (sizes, again) = (Sizes::of(self), links.clone());
         by_float!(self.dtype(), "a loss on pairs", T => operation::<T, _, 1, 0>(
             [&self.without_eval()],

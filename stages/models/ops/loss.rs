@@ -23,7 +23,7 @@ pub struct Targets {
     lanes: Arc<Vec<Vec<u32>>>,
     /// Scores besides loss and accuracy.
     further: Arc<[&'static ScoreDef]>,
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     uploaded: Arc<std::sync::OnceLock<crate::tensor::cuda::Judged>>,
 }
 
@@ -76,7 +76,7 @@ impl Targets {
             labels,
             lanes: Arc::new(lanes),
             further: Arc::default(),
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             uploaded: Arc::default(),
         }
     }
@@ -88,24 +88,24 @@ impl Targets {
     }
 
     /// Returns the nodes of every lane.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     pub(super) fn lanes(&self) -> &[Vec<u32>] {
         &self.lanes
     }
 
     /// Returns the scores that were asked for besides, of logits on a GPU: rankings are made on the CPU, whose sorting takes
     /// less time than a pass.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     pub(super) fn further_on_gpu(&self, logits: &Tensor) -> Result<Vec<Vec<std::result::Result<f64, Undefined>>>> {
         if self.further.is_empty() {
             return Ok(Vec::new());
         }
-        let scores = self.scores(&logits.to_device(&candle_core::Device::Cpu)?)?;
+        let scores = crate::tensor::cuda::on_cpu(logits, |logits| self.scores(logits))?;
         Ok(scores.into_iter().map(|score| score.further).collect())
     }
 
     /// Returns the same on the GPU of some logits.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     pub(super) fn on_gpu(&self, logits: &Tensor) -> Result<&crate::tensor::cuda::Judged> {
         crate::tensor::cuda::once(&self.uploaded, || {
             self.check(logits.dims())?;
@@ -113,7 +113,7 @@ impl Targets {
             for (nodes, inside) in self.lanes.iter().zip(inside.chunks_exact_mut(self.labels.len().max(1))) {
                 nodes.iter().for_each(|node| inside[*node as usize] = 1);
             }
-            crate::tensor::cuda::Judged::new(logits.device().as_cuda_device()?, &self.labels, &inside, logits.dim(2)?)
+            crate::tensor::cuda::Judged::new(logits.device(), &self.labels, &inside, logits.dim(2)?)
         })
     }
 

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::math::random::Stream;
 use crate::math::real::Real;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", test))]
 use crate::tensor::cuda;
 
 /// Words of a mask that one task applies.
@@ -27,7 +27,7 @@ pub enum LaneMasks {
     /// Drawn on the CPU.
     Drawn(Vec<Mask>),
     /// Hashed on a GPU; the CPU sees none.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     Hashed(cuda::Masks),
 }
 
@@ -36,7 +36,7 @@ impl LaneMasks {
     pub(super) fn scale(&self) -> f64 {
         match self {
             Self::Drawn(masks) => masks.first().map_or(1.0, Mask::scale),
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             Self::Hashed(masks) => masks.scale(),
         }
     }
@@ -46,7 +46,7 @@ impl LaneMasks {
         match self {
             Self::Drawn(masks) if masks.len() == lanes => Ok(masks),
             Self::Drawn(masks) => bail!("{} masks for {lanes} lanes", masks.len()),
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             Self::Hashed(_) => bail!("masks on a GPU are hashed there"),
         }
     }
@@ -55,12 +55,12 @@ impl LaneMasks {
     pub(super) fn lane(&self, lane: usize) -> Option<&Mask> {
         match self {
             Self::Drawn(masks) => masks.get(lane),
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             Self::Hashed(_) => None,
         }
     }
 
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     pub(crate) fn on_gpu(&self) -> Result<&cuda::Masks> {
         match self {
             Self::Hashed(masks) => Ok(masks),

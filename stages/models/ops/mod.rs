@@ -13,8 +13,8 @@
 /// Computes on the GPU if a tensor is on one: `on_gpu!(tensor => the operation's result)`.
 macro_rules! on_gpu {
     ($tensor:expr => $result:expr) => {
-        #[cfg(feature = "cuda")]
-        if $tensor.device().is_cuda() {
+        #[cfg(any(feature = "cuda", test))]
+        if $crate::tensor::is_gpu($tensor.device()) {
             return $result;
         }
     };
@@ -24,13 +24,14 @@ mod attention;
 mod batch_norm;
 pub(super) mod candle_graph;
 mod columns;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", test))]
 mod cuda;
 mod dropout;
 mod elu;
 mod filter;
 mod gated_sum;
 mod hop_sum;
+mod kept;
 mod layers;
 mod link_loss;
 mod loss;
@@ -52,6 +53,7 @@ mod units;
 pub use attention::Merge;
 pub use batch_norm::{Moments, Norm};
 pub use filter::Eigenvectors;
+pub use kept::{keep_lanes, lane_values};
 pub(crate) use layers::{LayerWeights, PassMasks};
 pub use link_loss::Links;
 pub use loss::{LaneScore, PassScores, Targets, score_pass};

@@ -26,8 +26,10 @@ pub struct Propagator {
     matrix: hops::Hops,
     /// What the way back multiplies by, if the operator is not symmetric.
     transposed: Option<Arc<Self>>,
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     uploaded: std::sync::OnceLock<crate::tensor::cuda::Sparse>,
+    #[cfg(any(feature = "cuda", test))]
+    entries_uploaded: std::sync::OnceLock<crate::tensor::cuda::Entries>,
 }
 
 impl Propagator {
@@ -36,8 +38,10 @@ impl Propagator {
         Self {
             matrix: hops::Hops::new(matrix),
             transposed: None,
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             uploaded: std::sync::OnceLock::new(),
+            #[cfg(any(feature = "cuda", test))]
+            entries_uploaded: std::sync::OnceLock::new(),
         }
     }
 
@@ -60,13 +64,24 @@ impl Propagator {
         Self::new(wide.unwrap_or_default())
     }
 
+    /// Returns the matrix with what gates and attention need of its entries, on the GPU where it is used.
+    #[cfg(any(feature = "cuda", test))]
+    pub(super) fn weighted_on_gpu(&self, device: &candle_core::Device) -> Result<crate::tensor::cuda::Weighted<'_>> {
+        use crate::tensor::cuda::{Entries, Weighted, once};
+        let entries = once(&self.entries_uploaded, || {
+            let Some(mirrors) = self.mirrors() else { bail!("an entry of the operator has no mirror") };
+            let row = |i: usize| std::iter::repeat_n(i as u32, self.entries(i..i + 1).len());
+            Entries::new(device, &(0..self.n()).flat_map(row).collect::<Vec<u32>>(), mirrors)
+        })?;
+        Ok(Weighted { matrix: self.on_gpu(device)?, entries })
+    }
+
     /// Returns the matrix on the GPU where it is used.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     pub(super) fn on_gpu(&self, device: &candle_core::Device) -> Result<&crate::tensor::cuda::Sparse> {
         crate::tensor::cuda::once(&self.uploaded, || {
             let matrix = self.matrix.matrix();
-            let (device, values) = (device.as_cuda_device()?, matrix.values.iter().map(|value| *value as f32));
-            let values: Vec<f32> = values.collect();
+            let values: Vec<f32> = matrix.values.iter().map(|value| *value as f32).collect();
             crate::tensor::cuda::Sparse::new(device, &matrix.indptr, &matrix.indices, &values, matrix.cols())
         })
     }

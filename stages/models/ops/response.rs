@@ -22,7 +22,7 @@ struct Inner {
     powers: Vec<f64>,
     degrees: usize,
     bins: Vec<Range<usize>>,
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     uploaded: std::sync::OnceLock<Tensor>,
 }
 
@@ -33,7 +33,7 @@ impl Response {
             powers: powers(values, order),
             degrees: order + 1,
             bins,
-            #[cfg(feature = "cuda")]
+            #[cfg(any(feature = "cuda", test))]
             uploaded: std::sync::OnceLock::new(),
         }))
     }
@@ -62,7 +62,7 @@ impl Inner {
 
     /// Returns (bins · degrees) × pairs, λ_i^j where pair i is in the bin and 0 elsewhere. On a GPU one product with it is
     /// faster than any sum by bins, and candle goes back through it.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     fn on_gpu(&self, device: &candle_core::Device) -> Result<&Tensor> {
         crate::tensor::cuda::once(&self.uploaded, || {
             let (rows, pairs) = (self.bins.len() * self.degrees, self.pairs());

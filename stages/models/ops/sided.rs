@@ -31,7 +31,7 @@ pub(crate) enum Eval {
     Absent,
 }
 
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", test))]
 impl Eval {
     /// Returns what a step makes of values of their own.
     pub fn map(&self, step: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Self> {

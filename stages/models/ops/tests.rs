@@ -3,6 +3,7 @@
 
 mod batch_norm;
 mod cases;
+mod emulated;
 mod loss;
 mod tape;
 
@@ -12,6 +13,7 @@ use candle_core::{DType, Tensor, Var};
 
 use super::*;
 use crate::models::testing::{assert_tape_gradients, bits, distance, flat, normal, with_threads};
+use crate::tensor::cuda::testing::here;
 use cases::{Case, Sizes, attention, cases, gated_sums, on_features, units};
 
 /// Odd and even widths, one node, one lane, one hidden unit, rows beyond a task of the layers.
@@ -37,7 +39,8 @@ const WIDE: Sizes = Sizes { lanes: 2, nodes: 1100, columns: 32, features: 1, hid
 /// Some lanes of the inputs of a case.
 fn inputs(case: &Case, lanes: &Range<usize>, dtype: DType) -> Vec<Var> {
     let part = |t: &Tensor| t.narrow(0, lanes.start, lanes.len()).unwrap().to_dtype(dtype).unwrap();
-    case.inputs.iter().map(|t| Var::from_tensor(&part(t).contiguous().unwrap()).unwrap()).collect()
+    let there = |t: &Tensor| part(t).contiguous().unwrap().to_device(&here()).unwrap();
+    case.inputs.iter().map(|t| Var::from_tensor(&there(t)).unwrap()).collect()
 }
 
 fn tensors(vars: &[Var]) -> Vec<Tensor> {
@@ -49,7 +52,7 @@ fn weight(case: &Case, lanes: &Range<usize>, like: &Tensor) -> Tensor {
     let mut dims = like.dims().to_vec();
     dims[0] = case.lanes;
     let part = normal(&dims, 77).narrow(0, lanes.start, lanes.len()).unwrap();
-    part.contiguous().unwrap().to_dtype(like.dtype()).unwrap()
+    part.contiguous().unwrap().to_dtype(like.dtype()).unwrap().to_device(like.device()).unwrap()
 }
 
 /// The result of an operation, and the gradients of its inputs.
@@ -64,7 +67,8 @@ fn run(case: &Case, lanes: &Range<usize>, dtype: DType) -> Vec<Tensor> {
 /// The same by candle, in double precision.
 fn run_plain(case: &Case) -> Vec<Tensor> {
     let all = 0..case.lanes;
-    let vars = inputs(case, &all, DType::F64);
+    let double = |t: &Tensor| Var::from_tensor(&t.contiguous().unwrap()).unwrap();
+    let vars: Vec<Var> = case.inputs.iter().map(double).collect();
     let out = (case.plain)(&tensors(&vars));
     let store = (&out * weight(case, &all, &out)).unwrap().sum_all().unwrap().backward().unwrap();
     let of = |var: &Var| store.get(var.as_tensor()).cloned().unwrap_or_else(|| var.zeros_like().unwrap());

@@ -17,6 +17,7 @@ use super::tape::Sides;
 use crate::math::dense::sums_of_columns;
 use crate::math::kernels::{BLOCK, units};
 use crate::models::Dropout;
+use crate::tensor::is_gpu;
 use crate::tensor::slices::{self, Element, by_float};
 
 /// Values of a piece that one task makes, about: they stay in a core's own cache.
@@ -72,7 +73,7 @@ impl Sided {
             bail!("an operator of {} × {rows} makes no units of {:?}", operator.n(), self.dims());
         }
         let wide = self.dims().last().is_some_and(|columns| columns.is_multiple_of(BLOCK));
-        if !wide || !self.main().device().is_cpu() {
+        if !wide || is_gpu(self.main().device()) {
             // Lanes of a few columns share a pass over the graph.
             return self.propagate(operator)?.units(None, bias, masks);
         }

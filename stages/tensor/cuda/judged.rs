@@ -1,20 +1,19 @@
 //! Loss and scores of logits on a GPU.
 
-use candle_core::backend::BackendStorage;
-use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaView, PushKernelArg};
-use candle_core::{CudaDevice, Result, Tensor, bail};
+use candle_core::{DType, Device, Result, Tensor, bail};
 
-use super::{GpuTensor, MODULE, NULL, PTX, blocks, dims, done, launch, room, small, values};
+use super::launch::{Arg, Call, upload};
+use super::{blocks, dims, floats, make, small};
 
 /// Nodes that a thread scores before its block sums up.
 const NODES_A_THREAD: usize = 4;
 
 /// The nodes of one part (training or validation) of every lane, with their labels.
 pub struct Judged {
-    labels: CudaSlice<u32>,
-    inside: CudaSlice<u8>,
+    labels: Tensor,
+    inside: Tensor,
     /// One over the nodes of the part.
-    weights: CudaSlice<f32>,
+    weights: Tensor,
     lanes: usize,
     nodes: usize,
     classes: usize,
@@ -25,7 +24,7 @@ impl Judged {
     ///
     /// # Errors
     /// When a node in a part has no label below `classes`, or the GPU has no room.
-    pub fn new(device: &CudaDevice, labels: &[u32], inside: &[u8], classes: usize) -> Result<Self> {
+    pub fn new(device: &Device, labels: &[u32], inside: &[u8], classes: usize) -> Result<Self> {
         let nodes = labels.len();
         if nodes == 0 || classes == 0 || !inside.len().is_multiple_of(nodes) {
             bail!("{} entries of parts do not fit {nodes} nodes of {classes} classes", inside.len());
@@ -39,10 +38,10 @@ impl Judged {
             weights.push(1.0 / of_part().count().max(1) as f32);
         }
         Ok(Self {
-            labels: device.clone_htod(labels)?,
-            inside: device.clone_htod(inside)?,
+            labels: upload(labels, device)?,
+            inside: upload(inside, device)?,
             lanes: weights.len(),
-            weights: device.clone_htod(&weights)?,
+            weights: upload(&weights, device)?,
             nodes,
             classes,
         })
@@ -52,7 +51,7 @@ impl Judged {
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn cross_entropy(&self, logits: GpuTensor) -> Result<Tensor> {
+    pub fn cross_entropy(&self, logits: &Tensor) -> Result<Tensor> {
         self.fold(logits, Some(&self.weights), 1)
     }
 
@@ -61,56 +60,42 @@ impl Judged {
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn score(&self, logits: GpuTensor) -> Result<Tensor> {
+    pub fn score(&self, logits: &Tensor) -> Result<Tensor> {
         self.fold(logits, None, 2)
     }
 
-    fn logits<'a>(&self, logits: GpuTensor<'a>) -> Result<CudaView<'a, f32>> {
-        let (found, Self { lanes, nodes, classes, .. }) = (dims(logits.1)?, self);
+    fn logits(&self, logits: &Tensor) -> Result<Tensor> {
+        let (found, Self { lanes, nodes, classes, .. }) = (dims(logits)?, self);
         if found != (*lanes, *nodes, *classes) {
             bail!("`logits` are {found:?}, expected {lanes} lanes × {nodes} nodes × {classes} classes");
         }
-        values(logits, self.lanes * self.nodes * self.classes, "logits")
+        floats(logits, lanes * nodes * classes, "logits")
     }
 
-    fn fold(&self, logits: GpuTensor, weights: Option<&CudaSlice<f32>>, outputs: u32) -> Result<Tensor> {
-        let device = logits.0.device();
+    fn fold(&self, logits: &Tensor, weights: Option<&Tensor>, outputs: usize) -> Result<Tensor> {
         let logits = self.logits(logits)?;
         // From the number of nodes alone: it decides the order of summation.
         let count = blocks(self.nodes.div_ceil(NODES_A_THREAD))?;
-        let mut partial = room::<f64>(device, self.lanes * count as usize * 2)?;
-        let (nodes, classes, lanes) = (self.nodes as u64, small(self.classes)?, small(self.lanes)?);
-        let func = device.get_or_load_custom_func("score_partials", MODULE, PTX)?;
-        let mut args = func.builder();
-        args.arg(&logits).arg(&self.labels).arg(&self.inside).arg(&nodes).arg(&classes).arg(&mut partial);
-        launch(args, count, self.lanes)?;
-        let mut out = room::<f32>(device, self.lanes * outputs as usize)?;
-        let func = device.get_or_load_custom_func("score_fold", MODULE, PTX)?;
-        let mut args = func.builder();
-        args.arg(&partial);
-        match weights {
-            Some(weights) => args.arg(weights),
-            None => args.arg(&NULL),
-        };
-        args.arg(&count).arg(&lanes).arg(&outputs).arg(&mut out);
-        launch(args, blocks(self.lanes)?, 1)?;
-        Ok(done(out, device, self.lanes * outputs as usize))
+        let (classes, lanes) = (small(self.classes)?, small(self.lanes)?);
+        let inputs = [&logits, &self.labels, &self.inside].map(Arg::Read);
+        let args = [&inputs[..], &[Arg::U64(self.nodes as u64), Arg::U32(classes)]].concat();
+        let makes: &[(&[usize], DType)] = &[(&[self.lanes, count as usize, 2], DType::F64)];
+        let call = Call { kernel: "score_partials", blocks: count, lanes, args: &args, changes: &[], makes };
+        let partial = call.start()?;
+        let [partial] = &partial[..] else { bail!("scores have not been made") };
+        let numbers = [Arg::U32(count), Arg::U32(lanes), Arg::U32(small(outputs)?)];
+        let args = [&[Arg::Read(partial), Arg::read(weights)], &numbers[..]].concat();
+        make("score_fold", (self.lanes, 1), &args, &[self.lanes * outputs])
     }
 
     /// Returns the gradient of [`Judged::cross_entropy`], summed over the lanes, at the logits.
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn cross_entropy_backward(&self, logits: GpuTensor) -> Result<Tensor> {
-        let (device, shape) = (logits.0.device(), logits.1.shape());
-        let logits = self.logits(logits)?;
-        let mut out = room::<f32>(device, shape.elem_count())?;
-        let (nodes, classes) = (self.nodes as u64, small(self.classes)?);
-        let func = device.get_or_load_custom_func("cross_entropy_backward", MODULE, PTX)?;
-        let mut args = func.builder();
-        args.arg(&logits).arg(&self.labels).arg(&self.inside).arg(&self.weights);
-        args.arg(&nodes).arg(&classes).arg(&mut out);
-        launch(args, blocks(self.nodes)?, self.lanes)?;
-        Ok(done(out, device, shape))
+    pub fn cross_entropy_backward(&self, logits: &Tensor) -> Result<Tensor> {
+        let (logits, classes) = (self.logits(logits)?, small(self.classes)?);
+        let inputs = [&logits, &self.labels, &self.inside, &self.weights].map(Arg::Read);
+        let args = [&inputs[..], &[Arg::U64(self.nodes as u64), Arg::U32(classes)]].concat();
+        make("cross_entropy_backward", (self.nodes, self.lanes), &args, &[self.lanes, self.nodes, self.classes])
     }
 }

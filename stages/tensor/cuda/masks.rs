@@ -3,16 +3,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use candle_core::backend::BackendStorage;
-use candle_core::cuda_backend::cudarc::driver::{CudaSlice, LaunchArgs, PushKernelArg};
-use candle_core::{CudaDevice, Result, Tensor, bail};
+use candle_core::{Device, Result, Tensor, bail};
 
-use super::{GpuTensor, MODULE, NULL, PTX, blocks, dims, done, launch, once, room, values};
+use super::launch::{Arg, upload};
+use super::{dims, floats, make, once, small};
 
 /// A key for every lane, uploaded when it is first used and kept.
 pub struct Keys {
     keys: Vec<u64>,
-    uploaded: OnceLock<CudaSlice<u64>>,
+    uploaded: OnceLock<Tensor>,
 }
 
 impl Keys {
@@ -31,6 +30,20 @@ pub struct Masks {
     scale: f32,
 }
 
+/// What the kernels get of masks.
+pub(super) struct Lent(Option<(Tensor, u64, u32, f32)>);
+
+impl Lent {
+    pub(super) fn args(&self) -> [Arg<'_>; 4] {
+        match &self.0 {
+            Some((keys, pass, threshold, scale)) => {
+                [Arg::Read(keys), Arg::U64(*pass), Arg::U32(*threshold), Arg::F32(*scale)]
+            }
+            None => [Arg::Null, Arg::U64(0), Arg::U32(0), Arg::F32(1.0)],
+        }
+    }
+}
+
 impl Masks {
     /// Drops with probability `p`, 0 ≤ p < 1; there is a key for every lane.
     pub fn new(keys: Arc<Keys>, pass: u64, p: f64) -> Self {
@@ -44,73 +57,82 @@ impl Masks {
     pub fn scale(&self) -> f64 {
         f64::from(self.scale)
     }
-}
 
-/// Pushes the arguments of a kernel that are about the masks of `lanes` lanes.
-pub(super) fn push<'a>(
-    masks: Option<&'a Masks>,
-    lanes: usize,
-    args: &mut LaunchArgs<'a>,
-    device: &CudaDevice,
-) -> Result<()> {
-    match masks {
-        Some(Masks { keys, .. }) if keys.keys.len() != lanes => bail!("{} masks for {lanes} lanes", keys.keys.len()),
-        Some(masks) => {
-            let keys = once(&masks.keys.uploaded, || device.clone_htod(&masks.keys.keys))?;
-            args.arg(keys).arg(&masks.pass).arg(&masks.threshold).arg(&masks.scale);
-        }
-        None => {
-            args.arg(&NULL).arg(&0u64).arg(&0u32).arg(&1f32);
-        }
+    /// Returns the masks of some lanes.
+    #[cfg(test)]
+    pub fn of_lanes(&self, lanes: std::ops::Range<usize>) -> Self {
+        Self { keys: Arc::new(Keys::new(self.keys.keys[lanes].to_vec())), ..*self }
     }
-    Ok(())
+
+    /// Returns how many lanes there are masks for.
+    pub fn lanes(&self) -> usize {
+        self.keys.keys.len()
+    }
+
+    /// Returns X with the masks of one lane on top, for X that has no lanes.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub fn of_lane(&self, lane: usize, x: &Tensor) -> Result<Tensor> {
+        let (keys, size) = (self.uploaded(x.device())?, x.elem_count());
+        let (x_, key) = (floats(x, size, "x")?, keys.narrow(0, lane, 1)?);
+        let lent = Lent(Some((key, self.pass, self.threshold, self.scale)));
+        let args = [&[Arg::Read(&x_)], &lent.args()[..], &[Arg::U64(size as u64)]].concat();
+        make("dropout", (size, 1), &args, x.dims())
+    }
+
+    fn uploaded(&self, device: &Device) -> Result<&Tensor> {
+        once(&self.keys.uploaded, || {
+            let keys: Vec<i64> = self.keys.keys.iter().map(|key| key.cast_signed()).collect();
+            upload(&keys, device)
+        })
+    }
 }
 
-/// Returns x with masks on top.
+/// Returns what a kernel gets of the masks of `lanes` lanes.
+pub(super) fn lend(masks: Option<&Masks>, lanes: usize, device: &Device) -> Result<Lent> {
+    Ok(Lent(match masks {
+        Some(Masks { keys, .. }) if keys.keys.len() != lanes => bail!("{} masks for {lanes} lanes", keys.keys.len()),
+        Some(masks) => Some((masks.uploaded(device)?.clone(), masks.pass, masks.threshold, masks.scale)),
+        None => None,
+    }))
+}
+
+/// Returns X with masks on top.
 ///
 /// # Errors
-/// When the tensor is not contiguous.
-pub fn dropout(x: GpuTensor, masks: &Masks) -> Result<Tensor> {
-    masked("dropout", x, Some(masks))
-}
-
-/// Returns ReLU(x), with masks on top if there are any.
-///
-/// # Errors
-/// When the tensor is not contiguous.
-pub fn rectify(x: GpuTensor, masks: Option<&Masks>) -> Result<Tensor> {
-    masked("rectify", x, masks)
-}
-
-fn masked(name: &str, x: GpuTensor, masks: Option<&Masks>) -> Result<Tensor> {
-    let ((lanes, nodes, columns), device, shape) = (dims(x.1)?, x.0.device(), x.1.shape());
+/// When X is not lanes × nodes × columns.
+pub fn dropout(x: &Tensor, masks: &Masks) -> Result<Tensor> {
+    let (lanes, nodes, columns) = dims(x)?;
     let size = nodes * columns;
-    let x = values::<f32>(x, lanes * size, "x")?;
-    let mut out = room::<f32>(device, lanes * size)?;
-    let length = size as u64;
-    let func = device.get_or_load_custom_func(name, MODULE, PTX)?;
-    let mut args = func.builder();
-    args.arg(&x);
-    push(masks, lanes, &mut args, device)?;
-    args.arg(&length).arg(&mut out);
-    launch(args, blocks(size)?, lanes)?;
-    Ok(done(out, device, shape))
+    let (x, lent) = (floats(x, lanes * size, "x")?, lend(Some(masks), lanes, x.device())?);
+    let args = [&[Arg::Read(&x)], &lent.args()[..], &[Arg::U64(size as u64)]].concat();
+    make("dropout", (size, lanes), &args, &[lanes, nodes, columns])
+}
+
+/// Returns ReLU(X + b), with masks on top if there are any; b: lanes × columns, if there is one.
+///
+/// # Errors
+/// When the shapes do not fit.
+pub fn rectify(x: &Tensor, bias: Option<&Tensor>, masks: Option<&Masks>) -> Result<Tensor> {
+    let (lanes, nodes, columns) = dims(x)?;
+    let size = nodes * columns;
+    let (x, lent) = (floats(x, lanes * size, "x")?, lend(masks, lanes, x.device())?);
+    let bias = bias.map(|bias| floats(bias, lanes * columns, "bias")).transpose()?;
+    let inputs = [Arg::Read(&x), Arg::read(bias.as_ref())];
+    let args = [&inputs[..], &lent.args(), &[Arg::U64(size as u64), Arg::U32(small(columns)?)]].concat();
+    make("rectify", (size, lanes), &args, &[lanes, nodes, columns])
 }
 
 /// Returns the gradient of [`rectify`] at its input, from its result and the gradient there; `scale` is that of the masks.
 ///
 /// # Errors
 /// When the shapes do not fit.
-pub fn rectify_backward(result: GpuTensor, gradient: GpuTensor, scale: f64) -> Result<Tensor> {
-    let ((lanes, nodes, columns), device, shape) = (dims(result.1)?, result.0.device(), result.1.shape());
+pub fn rectify_backward(result: &Tensor, gradient: &Tensor, scale: f64) -> Result<Tensor> {
+    let (lanes, nodes, columns) = dims(result)?;
     let size = nodes * columns;
-    let result = values::<f32>(result, lanes * size, "result")?;
-    let gradient = values::<f32>(gradient, lanes * size, "gradient")?;
-    let mut out = room::<f32>(device, lanes * size)?;
-    let (scale, length) = (scale as f32, size as u64);
-    let func = device.get_or_load_custom_func("rectify_backward", MODULE, PTX)?;
-    let mut args = func.builder();
-    args.arg(&result).arg(&gradient).arg(&scale).arg(&length).arg(&mut out);
-    launch(args, blocks(size)?, lanes)?;
-    Ok(done(out, device, shape))
+    let result = floats(result, lanes * size, "result")?;
+    let gradient = floats(gradient, lanes * size, "gradient")?;
+    let args = [Arg::Read(&result), Arg::Read(&gradient), Arg::F32(scale as f32), Arg::U64(size as u64)];
+    make("rectify_backward", (size, lanes), &args, &[lanes, nodes, columns])
 }

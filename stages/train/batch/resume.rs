@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Result as TensorResult, Tensor};
 
-use super::{Batch, Lane, Run, values};
+use super::{Batch, Lane, Run};
 use crate::contract::StageError;
 use crate::kinds::TrainedSplit;
-use crate::models::ops::AsTensor;
+use crate::models::ops::{AsTensor, lane_values};
 use crate::train::point::{Going, Point, Tensors};
 
 impl<'r> Batch<'r> {
@@ -47,9 +47,9 @@ impl<'r> Batch<'r> {
         for weight in &self.weights {
             let (name, now) = (weight.named.name.to_string(), weight.named.param.tensor());
             if let Some((steps, [first, second])) = weight.adam.as_ref().and_then(|adam| adam.state()) {
-                moments.insert(name.clone(), (steps, [values(first, i)?, values(second, i)?]));
+                moments.insert(name.clone(), (steps, [lane_values(first, i)?, lane_values(second, i)?]));
             }
-            weights.insert(name, (now.dims()[1..].to_vec(), values(&now, i)?));
+            weights.insert(name, (now.dims()[1..].to_vec(), lane_values(&now, i)?));
         }
         Ok(Going {
             epoch: self.epoch,

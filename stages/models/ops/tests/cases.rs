@@ -19,6 +19,8 @@ use crate::math::testing::random;
 use crate::math::testing::symmetric;
 use crate::models::testing::{flat, normal};
 use crate::models::{FeatureView, Input};
+use crate::tensor::cuda;
+use crate::tensor::cuda::testing::here;
 use crate::tensor::slices::by_float;
 pub use attention::attention;
 pub use gated::gated_sums;
@@ -61,18 +63,34 @@ fn beside(main: &Tensor, eval: Option<&Tensor>, tape: &Tape) -> Sided {
     sided(main, eval.map(|_| main.copy().unwrap()).as_ref(), tape)
 }
 
-/// One mask per lane.
+/// One mask per lane; hashed where tensors are on a GPU.
 fn masks(lanes: usize, entries: usize, seed: u64) -> Masks {
+    if crate::tensor::is_gpu(&here()) {
+        let keys = (0..lanes as u64).map(|lane| seed << 32 | lane).collect();
+        return Arc::new(LaneMasks::Hashed(cuda::Masks::new(Arc::new(cuda::Keys::new(keys)), seed, 0.4)));
+    }
     let mut stream = Stream::new(seed, &["test", "masks"]);
     Arc::new(LaneMasks::Drawn((0..lanes).map(|_| Mask::draw(&mut stream, entries, 0.4)).collect()))
 }
 
 fn of_lanes(masks: &Masks, lanes: Range<usize>) -> Masks {
+    if let LaneMasks::Hashed(masks) = &**masks {
+        return Arc::new(LaneMasks::Hashed(masks.of_lanes(lanes)));
+    }
     Arc::new(LaneMasks::Drawn(lanes.filter_map(|lane| masks.lane(lane).cloned()).collect()))
 }
 
 /// What masks multiply with, lanes × shape.
 fn factors(masks: &Masks, shape: &[usize]) -> Tensor {
+    if let LaneMasks::Hashed(masks) = &**masks {
+        if shape.contains(&0) {
+            return Tensor::zeros([&[masks.lanes()], shape].concat(), DType::F64, &Device::Cpu).unwrap();
+        }
+        let ones = Tensor::ones((masks.lanes(), shape.iter().product(), 1), DType::F32, &here()).unwrap();
+        let factors = cuda::dropout(&ones, masks).unwrap().to_device(&Device::Cpu).unwrap();
+        let factors = factors.to_dtype(DType::F64).unwrap();
+        return factors.reshape([&[masks.lanes()], shape].concat()).unwrap();
+    }
     let lane = |mask: &Mask| {
         let mut ones = vec![1.0; shape.iter().product()];
         mask.apply(&mut ones);
@@ -212,7 +230,7 @@ fn on_graph(s: Sizes, z: &Tensor) -> Vec<Case> {
     let rows: Vec<f32> = flat(&normal(&[s.pairs + 2, s.nodes], 7)).iter().map(|x| (x * 0.3) as f32).collect();
     // Some of the pairs, neither the first nor the last.
     let vectors = [DType::F32, DType::F64]
-        .map(|dtype| Eigenvectors::new(&[&rows[..s.nodes], &rows[s.nodes..]], s.nodes, dtype, &Device::Cpu).unwrap())
+        .map(|dtype| Eigenvectors::new(&[&rows[..s.nodes], &rows[s.nodes..]], s.nodes, dtype, &here()).unwrap())
         .map(|all| all.keep(1..s.pairs + 1));
     let kept: Vec<f64> = rows[s.nodes..(s.pairs + 1) * s.nodes].iter().map(|x| f64::from(*x)).collect();
     let u = Tensor::from_vec(kept, (s.pairs, s.nodes), &Device::Cpu).unwrap();
@@ -345,7 +363,10 @@ pub fn on_features(s: Sizes, sparse: bool, hidden: bool, passes: usize) -> Case 
     let seen = |pass: &PassMasks| {
         let lane = |lane: usize| {
             let mut values: Vec<f64> = features.values().iter().map(|x| f64::from(*x)).collect();
-            pass.features.iter().filter_map(|masks| masks.lane(lane)).for_each(|mask| mask.apply(&mut values));
+            if let Some(masks) = &pass.features {
+                let factors = flat(&factors(masks, &[values.len()]).get(lane).unwrap());
+                values.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor);
+            }
             let mut full = vec![0.0; s.nodes * columns];
             for (at, x) in values.into_iter().enumerate() {
                 let (row, column) = features.place(at);

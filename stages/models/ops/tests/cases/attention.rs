@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{Case, Sizes, masks, of_lanes, sided};
+use super::{Case, Sizes, factors as of_masks, masks, of_lanes, sided};
 use crate::math::kernels::heads::Heads;
 use crate::math::pairs::{some_edges, some_others};
 use crate::math::random::Stream;
 use crate::math::testing::symmetric;
 use crate::models::ops::attention::mask_size;
 use crate::models::ops::{Links, Masks, Merge, Propagator};
-use crate::models::testing::normal;
+use crate::models::testing::{flat, normal};
 
 /// Heads that fill a block and that do not, and more than a block has.
 const HEADS: [(usize, bool, Merge); 6] = [
@@ -98,11 +98,13 @@ fn factors(masks: Option<&Masks>, entries: &[usize], heads: usize, s: Sizes) -> 
     let mut there = vec![0.0; size];
     entries.iter().for_each(|at| there[*at] = 1.0);
     let side = Heads { count: heads, features: 1 }.side();
+    let drawn = masks.map(|masks| of_masks(masks, &[heads.div_ceil(16) * entries.len() * side]));
     let of_head = |lane: usize, head: usize| {
-        let Some(mask) = masks.and_then(|masks| masks.lane(lane)) else { return vec![1.0; size] };
+        let Some(drawn) = &drawn else { return vec![1.0; size] };
+        let drawn = flat(&drawn.get(lane).unwrap());
         let mut full = vec![0.0; size];
         let first = head / 16 * entries.len() * side + head % 16;
-        entries.iter().enumerate().for_each(|(entry, at)| full[*at] = mask.factor(first + entry * side));
+        entries.iter().enumerate().for_each(|(entry, at)| full[*at] = drawn[first + entry * side]);
         full
     };
     let full = (0..s.lanes).flat_map(|lane| (0..heads).flat_map(move |head| of_head(lane, head)));

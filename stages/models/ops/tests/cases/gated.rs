@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{Case, Sizes, beside, dense, masks, of_lanes, sided};
+use super::{Case, Sizes, beside, dense, factors, masks, of_lanes, sided};
 use crate::math::testing::symmetric;
 use crate::models::ops::{Masks, Propagator};
-use crate::models::testing::normal;
+use crate::models::testing::{flat, normal};
 
 /// ε·E + Σ_j drop(tanh(a_i + b_j + c)·S_ij)·X_j, without masks and with them.
 pub fn gated_sums(s: Sizes) -> [Case; 2] {
@@ -52,9 +52,10 @@ pub fn gated_sums(s: Sizes) -> [Case; 2] {
 
 /// What masks on stored entries multiply with, lanes × nodes × nodes.
 fn factors_of(masks: &Masks, entries: &[usize], s: Sizes) -> Tensor {
+    let of_entries = factors(masks, &[entries.len()]);
     let lane = |lane: usize| {
-        let (mask, mut full) = (masks.lane(lane).unwrap(), vec![0.0; s.nodes * s.nodes]);
-        entries.iter().enumerate().for_each(|(entry, at)| full[*at] = mask.factor(entry));
+        let mut full = vec![0.0; s.nodes * s.nodes];
+        entries.iter().zip(flat(&of_entries.get(lane).unwrap())).for_each(|(at, factor)| full[*at] = factor);
         full
     };
     let full: Vec<f64> = (0..s.lanes).flat_map(lane).collect();
