@@ -8,10 +8,12 @@ pub mod choose;
 pub mod command;
 pub mod contract;
 pub mod describe;
+pub mod drawing;
 pub mod evaluate;
 pub mod evd;
 pub mod export;
 pub mod featurize;
+pub mod figures;
 pub mod formats;
 pub mod inspect;
 pub mod kinds;
@@ -53,6 +55,18 @@ pub static STAGES: &[StageDef] = &[
     StageDef::of::<describe::Describe>(),
     StageDef::of::<time::Time>(),
     StageDef::of::<tabulate::Tabulate>(),
+    StageDef::of::<figures::DrawMetric>(),
+    StageDef::of::<figures::DrawLearning>(),
+    StageDef::of::<figures::DrawResponses>(),
+    StageDef::of::<figures::DrawDistances>(),
+    StageDef::of::<figures::DrawSpectrum>(),
+    StageDef::of::<figures::DrawDegrees>(),
+    StageDef::of::<figures::DrawWaveform>(),
+    StageDef::of::<figures::DrawConfusion>(),
+    StageDef::of::<figures::DrawRanks>(),
+    StageDef::of::<figures::DrawTsne>(),
+    StageDef::of::<figures::DrawSearch>(),
+    StageDef::of::<figures::DrawDag>(),
 ];
 
 /// Returns everything that is known without any addition.

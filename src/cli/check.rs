@@ -187,7 +187,7 @@ fn look(
     let store = args.pipeline.store.look()?;
     let mut found = Findings { absent: overview::absent_json(&plan), ..Findings::default() };
     for (node, error) in readiness::prechecks(&plan) {
-        found.fails(&node.name, &error.to_string(), error.hint(), exit::DATA);
+        found.fails(&node.name, &error.to_string(), error.hint(), readiness::exit_code(&error));
     }
     let all = plan.leaves();
     if let Err(failure) =

@@ -19,9 +19,9 @@ use super::failure::Failure;
 use super::project::DataArgs;
 use super::{exit, note, print, print_as, print_json};
 use crate::catalogue::{self, Catalogue, DataFolder};
-use crate::pipeline::{Overrides, Pipeline};
+use crate::pipeline::{Overrides, Pipeline, figure_kinds, figure_params, goes_along_x};
 
-/// List stages, models, formats, metrics, data sets, settings of models or bases of pipelines
+/// List stages, models, formats, metrics, figures, data sets, settings of models or bases of pipelines
 #[derive(clap::Args)]
 pub struct Args {
     /// What to list
@@ -44,6 +44,8 @@ enum What {
     Formats,
     /// Scores that `evaluate` computes and tables show
     Metrics,
+    /// Kinds of figures
+    Figures,
     /// Known data sets, or the data sets of a pipeline file
     Datasets,
     /// Published settings of models and the spaces that are searched, or the file of one model
@@ -81,6 +83,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             let of_score = |row: &ScoreDef| Item { scale: Some(row.scale), ..of_row(row.variant()) };
             registry.rows::<ScoreDef>().map(of_score).collect()
         }
+        What::Figures => figure_kinds(registry).map(|(kind, stage)| of_figure(kind, stage, registry)).collect(),
         What::Datasets => return datasets(args, registry),
         What::Settings => return settings::run(args.name.as_deref(), args.json, &catalogue()),
         What::Bases => return bases::run(args.name.as_deref(), args.json, &catalogue()),
@@ -208,6 +211,19 @@ fn of_stage(def: &StageDef, registry: &Registry) -> Item {
         fields: Vec::new(),
         schema: def.own_schema(registry).into_owned(),
     }
+}
+
+/// A kind of figure: what it shows, and what a person writes of it.
+fn of_figure(kind: &str, stage: &StageDef, registry: &Registry) -> Item {
+    let shows = stage.inputs.first().map_or("nothing that is computed".to_owned(), |slot| format!("`{}`", slot.kind));
+    let beside: Vec<String> = stage.inputs.iter().skip(1).map(|slot| format!("`{}`", slot.kind)).collect();
+    let beside = if beside.is_empty() { String::new() } else { format!(", and {} beside it", beside.join(", ")) };
+    let along = if goes_along_x(stage, registry) { "; `x` is an axis of the sweep" } else { "" };
+    let mut item = of_stage(stage, registry);
+    item.name = kind.into();
+    item.details = vec![format!("shows {shows}{beside}{along}")];
+    item.schema["properties"] = figure_params(stage, registry).into();
+    item
 }
 
 /// A model: its formula, where it comes from, and what it computes on.

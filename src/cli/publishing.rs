@@ -61,7 +61,8 @@ impl Place {
             let Some(files) = outputs::files(plan, output, store)? else { continue };
             let files = files.into_iter().map(|file| Ok((file.ending, file.source()?)));
             let files = files.collect::<Result<Vec<_>, Failure>>()?.into_iter();
-            let files = files.chain(runs::files(stored, output.node)?).chain(tried(plan)?);
+            let tried = if outputs::is_table(plan, output) { tried(plan)? } else { None };
+            let files = files.chain(runs::files(stored, output.node)?).chain(tried);
             let files = files.map(|(ending, source)| (format!("{}.{ending}", output.name), source)).collect();
             let needs = needs(plan, &[output.node]).into_iter().chain(scores(plan)).collect();
             let key = plan.node(output.node).key;

@@ -17,6 +17,11 @@ pub fn prechecks(plan: &Plan) -> impl Iterator<Item = (&Node, StageError)> {
     plan.nodes.iter().filter_map(|node| Some((node, node.stage.precheck(&node.params).err()?)))
 }
 
+/// The exit code for what a stage says before anything runs: its data is wrong, or it is asked for what it cannot make.
+pub fn exit_code(error: &StageError) -> u8 {
+    if matches!(error, StageError::Unusable { .. }) { exit::INVALID } else { exit::DATA }
+}
+
 /// Compares the files of known data sets with their digests if they are about to be read. What is in the store was read
 /// from files that matched.
 pub fn verify_data(plan: &Plan, states: &[NodeState], catalogue: &Catalogue, data: &DataArgs) -> Result<(), Failure> {

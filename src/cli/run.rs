@@ -163,7 +163,9 @@ fn can_end(args: &Args, plan: &Plan, store: &Store) -> Result<(), Failure> {
         Place::of(plan, &args.of.pipeline).must_be_ours(store, plan)?;
     }
     match readiness::prechecks(plan).next() {
-        Some((node, error)) => Err(Failure::new(exit::DATA, format!("{}: {error}", node.name), error.hint())),
+        Some((node, error)) => {
+            Err(Failure::new(readiness::exit_code(&error), format!("{}: {error}", node.name), error.hint()))
+        }
         None => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::device::DeviceRequest;
 use super::document::Setting;
+use super::figure::FigureEntry;
 use super::problem::Problems;
 use super::reader::{Reader, one_or_many};
 use super::search::SearchEntry;
@@ -49,6 +50,8 @@ pub struct PipelineFile {
     pub search: Option<SearchEntry>,
     /// Tables by name.
     pub tables: Vec<TableEntry>,
+    /// Figures by name.
+    pub figures: Vec<FigureEntry>,
     /// What readers of any table must know.
     pub notes: Vec<Key>,
 }
@@ -117,9 +120,31 @@ pub struct WhenEntry {
     pub note: Option<String>,
 }
 
+/// What parts of a table, or of a figure, are called in messages.
+#[derive(Debug)]
+pub struct Words {
+    /// The whole.
+    pub whole: &'static str,
+    /// A part that runs stand in.
+    pub part: &'static str,
+    /// What an axis that tells parts apart is not.
+    pub neither: &'static str,
+    /// Where such an axis could be written.
+    pub sides: &'static str,
+}
+
+const TABLE: Words = Words {
+    whole: "table",
+    part: "cell",
+    neither: "is neither a row nor a column",
+    sides: "add it to `rows` or `columns`, fix it under `where`, average over it with `pool`, or let `pick: val-accuracy` choose",
+};
+
 /// A table, as written.
 #[derive(Debug)]
 pub struct TableEntry {
+    /// What it is called in messages.
+    pub words: &'static Words,
     /// Its name.
     pub name: Key,
     /// Axes down the side.
@@ -151,6 +176,7 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
         "sweep",
         "search",
         "tables",
+        "figures",
         "notes",
         "profiles",
     ];
@@ -189,6 +215,7 @@ pub fn read(root: &Node, registry: &Registry, problems: &mut Problems) -> Pipeli
     }
     file.search = root.get("search").and_then(|node| reader.search(node));
     file.tables = reader.map(root.get("tables")).iter().map(|(k, n)| reader.table(k, n, &table_params)).collect();
+    file.figures = reader.map(root.get("figures")).iter().filter_map(|(k, n)| reader.figure(k, n, registry)).collect();
     file.notes = reader.texts(root.get("notes"));
     file
 }
@@ -206,7 +233,7 @@ impl Reader<'_> {
     }
 
     /// The name of a pipeline or table becomes a file name.
-    fn file_name(&mut self, key: &Key) {
+    pub(super) fn file_name(&mut self, key: &Key) {
         let fine = key.name.chars().all(|c| c.is_alphanumeric() || "-_.+".contains(c));
         if !fine || key.name.is_empty() || key.name.starts_with('.') || key.name.len() > 100 {
             let message = format!("`{}` cannot name a file", key.name);
@@ -304,7 +331,7 @@ impl Reader<'_> {
         settings
     }
 
-    fn matches(&mut self, node: Option<&Node>) -> Vec<Match> {
+    pub(super) fn matches(&mut self, node: Option<&Node>) -> Vec<Match> {
         self.map(node).iter().map(|(key, value)| (key.clone(), one_or_many(value).to_vec())).collect()
     }
 
@@ -325,12 +352,17 @@ impl Reader<'_> {
         }
     }
 
-    /// `passed_on`: parameters of [`TABLE_STAGE`] that a table may have.
-    fn table(&mut self, name: &Key, node: &Node, passed_on: &[String]) -> TableEntry {
+    /// The name of what is published becomes that of its files.
+    pub(super) fn output_name(&mut self, name: &Key) {
         self.file_name(name);
         if name.name == "published" {
             self.problems.add(&name.span, "`published` is the name of the record beside the tables", None);
         }
+    }
+
+    /// `passed_on`: parameters of [`TABLE_STAGE`] that a table may have.
+    fn table(&mut self, name: &Key, node: &Node, passed_on: &[String]) -> TableEntry {
+        self.output_name(name);
         const OWN: [&str; 5] = ["rows", "columns", "pool", "from", "where"];
         let known: Vec<&str> = OWN.into_iter().chain(passed_on.iter().map(String::as_str)).collect();
         self.only(node, &known, "a table");
@@ -342,6 +374,7 @@ impl Reader<'_> {
             }
         }
         TableEntry {
+            words: &TABLE,
             name: name.clone(),
             rows: self.texts(node.get("rows")),
             columns: self.texts(node.get("columns")),
@@ -350,6 +383,13 @@ impl Reader<'_> {
             filter: self.matches(node.get("where")),
             params: entries.iter().filter(|(k, _)| passed_on.contains(&k.name)).cloned().collect(),
         }
+    }
+}
+
+impl TableEntry {
+    /// Returns what it is called: `table `main``.
+    pub fn what(&self) -> String {
+        format!("{} `{}`", self.words.whole, self.name.name)
     }
 }
 

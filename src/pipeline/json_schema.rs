@@ -5,11 +5,13 @@ use serde_json::{Map, Value, json};
 
 use super::device::DeviceRequest;
 use super::document::FORMAT;
+use super::figure::{figure_kinds, figure_params, goes_along_x};
 use super::file::TABLE_STAGE;
 
 /// Returns the schema of a pipeline file that uses what a registry knows.
 pub fn json_schema(registry: &Registry) -> Value {
-    let stages = || registry.stages().filter(|d| d.name != TABLE_STAGE);
+    let drawing: Vec<&str> = figure_kinds(registry).map(|(_, stage)| stage.name).collect();
+    let stages = || registry.stages().filter(|d| d.name != TABLE_STAGE && !drawing.contains(&d.name));
     let by_name: Map<String, Value> = stages().map(|d| (d.name.to_owned(), stage(registry, d, false))).collect();
     let named_otherwise: Vec<Value> = stages()
         .map(|d| {
@@ -121,6 +123,11 @@ pub fn json_schema(registry: &Registry) -> Value {
                     "properties": table,
                 },
             },
+            "figures": {
+                "type": "object",
+                "description": "Figures by name",
+                "additionalProperties": {"oneOf": [{"type": "null"}, figure(registry, &words, &matches)]},
+            },
             "notes": {"oneOf": [{"type": "null"}, words], "description": "What readers of all tables must know: the ends of their captions"},
             "profiles": {
                 "type": "object",
@@ -132,6 +139,29 @@ pub fn json_schema(registry: &Registry) -> Value {
         "if": {"required": ["extends"]},
         "else": {"properties": {"tables": {"additionalProperties": {"required": ["rows", "columns"]}}}},
     })
+}
+
+/// The schema of a figure: what every kind has, and for each kind its own.
+fn figure(registry: &Registry, words: &Value, matches: &Value) -> Value {
+    let (mut names, mut kinds, mut properties) = (Vec::new(), Vec::new(), Map::new());
+    for (kind, stage) in figure_kinds(registry) {
+        names.push(json!({"const": kind, "description": stage.about}));
+        let mut own = figure_params(stage, registry);
+        if !stage.inputs.is_empty() {
+            own.insert("each".into(), words.clone());
+            own.insert("pool".into(), words.clone());
+            own.insert("from".into(), json!({"type": "string", "description": "Stage whose results are drawn"}));
+            own.insert("where".into(), matches.clone());
+        }
+        if goes_along_x(stage, registry) {
+            own.insert("x".into(), json!({"type": "string", "description": "Axis of the sweep along x"}));
+        }
+        properties.extend(own.keys().map(|name| (name.clone(), json!({}))));
+        let is_kind = json!({"properties": {"kind": {"const": kind}}, "required": ["kind"]});
+        kinds.push(json!({"if": is_kind, "then": {"properties": own}}));
+    }
+    properties.insert("kind".into(), json!({"description": "What is drawn", "oneOf": names}));
+    json!({"type": "object", "additionalProperties": false, "properties": properties, "allOf": kinds})
 }
 
 /// The schema of a search.

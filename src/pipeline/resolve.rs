@@ -14,6 +14,7 @@ use super::axes::Sweep;
 use super::datasets::{self, DATASET_PARAM, Datasets};
 use super::device::DeviceRequest;
 use super::document::{self, Document, Forced, Overrides, Setting};
+use super::figure::FigureEntry;
 use super::file::{self, AbsentData, StageEntry, TableEntry};
 use super::known::Known;
 use super::problem::{PipelineError, Problems};
@@ -72,6 +73,8 @@ pub struct Pipeline {
     pub forced: Vec<(Setting, Vec<Only>)>,
     /// Tables.
     pub tables: Vec<TableEntry>,
+    /// Figures.
+    pub figures: Vec<FigureEntry>,
     /// The texts behind it, for messages.
     pub sources: Sources,
 }
@@ -153,6 +156,7 @@ impl Pipeline {
             search,
             forced,
             tables: file.tables,
+            figures: file.figures,
             sources,
         })
     }

@@ -20,7 +20,7 @@ use super::forced::{self, Unset};
 use super::graph::{Absence, Edge, Missing, Node, NodeId, Output, Plan, key_inputs};
 use super::key::{ArtifactKey, KeyCrate, KeyInputs, KeyVariant};
 use super::name::NodeName;
-use super::{measured, sharing, tables, trials};
+use super::{figures, measured, sharing, tables, trials};
 use crate::pipeline::{
     AbsentData, At, DATASET_PARAM, DATASET_STAGE, Only, Pipeline, PipelineError, Problems, Setting, Span, StageUse,
 };
@@ -45,7 +45,7 @@ pub struct PlanContext<'a> {
 /// Plans a pipeline of which everything is asked for.
 ///
 /// # Errors
-/// Every problem with parameters, optional inputs, files and tables.
+/// Every problem with parameters, optional inputs, files, tables and figures.
 pub fn build(pipeline: &Pipeline, around: &PlanContext) -> Result<Plan, PipelineError> {
     build_for(pipeline, around, &|plan| (0..plan.nodes.len()).map(NodeId).collect())
 }
@@ -53,7 +53,7 @@ pub fn build(pipeline: &Pipeline, around: &PlanContext) -> Result<Plan, Pipeline
 /// Plans a pipeline of which some nodes are asked for: settings of the command line need not fit the others.
 ///
 /// # Errors
-/// Every problem with parameters, optional inputs, files and tables.
+/// Every problem with parameters, optional inputs, files, tables and figures.
 pub fn build_for(
     pipeline: &Pipeline,
     around: &PlanContext,
@@ -92,6 +92,9 @@ pub fn build_for(
     let nothing_left = builder.nodes.is_empty();
     for table in &pipeline.tables {
         tables::add(&mut builder, table, &of_points);
+    }
+    for figure in &pipeline.figures {
+        figures::add(&mut builder, figure, &of_points);
     }
     let Builder { mut problems, nodes, outputs, mut absent, known_data, unset, .. } = builder;
     absent.retain(|gap| gap.wanted);
@@ -150,7 +153,7 @@ pub(super) struct Builder<'b> {
     pub(super) pipeline: &'b Pipeline,
     pub(super) around: &'b PlanContext<'b>,
     pub(super) problems: Problems,
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     by_key: HashMap<ArtifactKey, NodeId>,
     names: HashSet<NodeName>,
     outputs: Vec<Output>,
@@ -316,7 +319,7 @@ impl<'b> Builder<'b> {
     /// Notes that files of a node are published under a name.
     pub(super) fn publish(&mut self, name: String, node: NodeId, span: &Span) {
         if name == RECORD || !self.output_names.insert(name.clone()) {
-            let help = Some("give the stage or the table another name".into());
+            let help = Some("give the stage, the table or the figure another name".into());
             self.problems.add(span, format!("`{name}` is already the name of another published result"), help);
         }
         self.outputs.push(Output { name, node });
@@ -507,7 +510,7 @@ fn unshared(plan: &Plan, pipeline: &Pipeline) -> usize {
     let of_needed = plan.iter().filter(|(id, _)| needed[id.0]).map(|(_, node)| node.name.stage.as_str());
     let stages: HashSet<&str> = of_needed.collect();
     let planned = pipeline.stages.iter().filter(|used| stages.contains(used.name.name.as_str())).count();
-    pipeline.sweep.points.len() * planned + pipeline.tables.len()
+    pipeline.sweep.points.len() * planned + pipeline.tables.len() + pipeline.figures.len()
 }
 
 /// For every stage the axes whose values can change it or something above it.

@@ -3,6 +3,7 @@
 mod at_point;
 mod build;
 mod canon;
+mod figures;
 mod files;
 mod forced;
 mod graph;

@@ -21,9 +21,9 @@ const FACTS: &str = "facts";
 const DATA: [&str; 2] = ["graph", "splits"];
 
 /// A row and a column.
-type Place = (Vec<usize>, Vec<usize>);
+pub(super) type Place = (Vec<usize>, Vec<usize>);
 /// For each cell its candidates, and for each candidate the nodes that are pooled.
-type Cells = BTreeMap<Place, BTreeMap<Vec<usize>, Vec<NodeId>>>;
+pub(super) type Cells = BTreeMap<Place, BTreeMap<Vec<usize>, Vec<NodeId>>>;
 
 /// For each cell the runs that cannot be made: the candidate, and why.
 type Lacking = BTreeMap<Place, Vec<(Vec<usize>, Lack)>>;
@@ -38,24 +38,24 @@ enum Lack {
 }
 
 /// The stage that a table shows, and where each axis that reaches it goes.
-struct Layout {
+pub(super) struct Layout {
     from: usize,
-    rows: Vec<usize>,
-    columns: Vec<usize>,
+    pub(super) rows: Vec<usize>,
+    pub(super) columns: Vec<usize>,
     pool: Vec<usize>,
     /// The axes that are neither of these nor pooled: what candidates of one cell differ in.
     left: Vec<usize>,
 }
 
 /// The contents of a table.
-struct Content {
-    cells: Cells,
+pub(super) struct Content {
+    pub(super) cells: Cells,
     /// The axes that candidates of one cell differ in.
     mixed: Vec<usize>,
     /// For each of these cells the runs that it lacks: the candidate, and why.
-    missing: BTreeMap<Place, Vec<(Vec<usize>, String)>>,
+    pub(super) missing: BTreeMap<Place, Vec<(Vec<usize>, String)>>,
     /// For each cell that cannot be computed, why not.
-    absent: BTreeMap<Place, String>,
+    pub(super) absent: BTreeMap<Place, String>,
     /// For each cell what known settings lack for it.
     notes: BTreeMap<Place, Vec<String>>,
 }
@@ -68,8 +68,7 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Pl
     let layout = layout(builder, table, slot.kind)?;
     let content = content(builder, table, &layout, of_points)?;
     let (params, inputs) = params(builder.pipeline, table, &layout, &content);
-    let what = format!("table `{}`", table.name.name);
-    let checked = builder.checked(stage, &what, &params, |_, name, _| span_of(table, name))?;
+    let checked = builder.checked(stage, &table.what(), &params, |_, name, _| span_of(table, name))?;
     let unread = |builder: &mut Builder, name: &str, path: &Path, error: &io::Error| {
         builder.unreadable(&span_of(table, name), path, error)
     };
@@ -81,7 +80,8 @@ pub(super) fn add(builder: &mut Builder, table: &TableEntry, of_points: &[Vec<Pl
     Some(())
 }
 
-fn layout(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<Layout> {
+/// Finds the stage whose results are shown, and places the axes.
+pub(super) fn layout(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<Layout> {
     let from = shown_stage(builder, table, kind)?;
     let sweep = &builder.pipeline.sweep;
     let mut known = |keys: &[Key]| keys.iter().map(|k| sweep.known_axis(k, &mut builder.problems)).collect::<Vec<_>>();
@@ -99,7 +99,12 @@ fn layout(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<Layou
 }
 
 /// Finds the runs of every cell.
-fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points: &[Vec<Planned>]) -> Option<Content> {
+pub(super) fn content(
+    builder: &mut Builder,
+    table: &TableEntry,
+    layout: &Layout,
+    of_points: &[Vec<Planned>],
+) -> Option<Content> {
     let sweep = &builder.pipeline.sweep;
     let filter = sweep.matches(&table.filter, &mut builder.problems);
     let (mut cells, mut lacking) = (Cells::new(), Lacking::new());
@@ -136,7 +141,7 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
         return None;
     }
     if cells.is_empty() && lacking.is_empty() {
-        let message = format!("no point of the sweep is in table `{}`", table.name.name);
+        let message = format!("no point of the sweep is in {}", table.what());
         return builder.problems.refuse(&table.name.span, message, None);
     }
     // Points that differ in nothing that reaches the metrics are one candidate.
@@ -174,14 +179,14 @@ fn content(builder: &mut Builder, table: &TableEntry, layout: &Layout, of_points
 }
 
 /// Where a parameter of a table is written.
-fn span_of(table: &TableEntry, param: &str) -> Span {
+pub(super) fn span_of(table: &TableEntry, param: &str) -> Span {
     table.params.iter().find(|(k, _)| k.name == param).map_or(&table.name.span, |(_, n)| &n.span).clone()
 }
 
 /// The stage whose results the table shows: the one it names, or the only one there is.
 fn shown_stage(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<usize> {
     let stages = &builder.pipeline.stages;
-    let able: Vec<usize> = (0..stages.len()).filter(|s| stages[*s].def.output == kind).collect();
+    let able: Vec<usize> = (0..stages.len()).filter(|s| kind == stages[*s].def.output).collect();
     let names = || able.iter().map(|s| stages[*s].name.name.as_str());
     if let Some(from) = &table.from {
         let message = || format!("no stage `{}` that produces `{kind}`", from.name);
@@ -194,10 +199,10 @@ fn shown_stage(builder: &mut Builder, table: &TableEntry, kind: Kind) -> Option<
     }
     let (message, help) = if able.is_empty() {
         let makers = builder.around.registry.stages().filter(|stage| stage.output == kind).map(|stage| stage.name);
-        (format!("no stage produces {kind} for this table"), format!("add one: {}", list(makers)))
+        (format!("no stage produces {kind} for this {}", table.words.whole), format!("add one: {}", list(makers)))
     } else {
         (
-            format!("table `{}` does not say which stage it shows", table.name.name),
+            format!("{} does not say which stage it shows", table.what()),
             format!("add `from:` with one of {}", list(names())),
         )
     };
@@ -212,8 +217,9 @@ fn all_reach(builder: &mut Builder, from: usize, placed: &[usize], table: &Table
         if !builder.axes[from].contains(axis) {
             let stage = &builder.pipeline.stages[from].name.name;
             let message = format!("axis `{}` changes nothing that reaches stage `{stage}`", key.name);
-            let help = "every cell along it would show the same run; leave it out of this table";
-            builder.problems.add(&key.span, message, Some(help.into()));
+            let (part, whole) = (table.words.part, table.words.whole);
+            let help = format!("every {part} along it would show the same run; leave it out of this {whole}");
+            builder.problems.add(&key.span, message, Some(help));
             fine = false;
         }
     }
@@ -237,12 +243,9 @@ fn mixed(layout: &Layout, cells: &Cells, lacking: &Lacking) -> Vec<usize> {
 fn report_mixed(builder: &mut Builder, mixed: &[usize], table: &TableEntry) {
     let axes = &builder.pipeline.sweep.axes;
     let names = list(mixed.iter().map(|a| axes[*a].name.as_str()));
-    let message = format!(
-        "table `{}` would put several runs into one cell: {names} is neither a row nor a column",
-        table.name.name
-    );
-    let help = "add it to `rows` or `columns`, fix it under `where`, average over it with `pool`, or let `pick: val-accuracy` choose";
-    builder.problems.add(&table.name.span, message, Some(help.into()));
+    let words = table.words;
+    let message = format!("{} would put several runs into one {}: {names} {}", table.what(), words.part, words.neither);
+    builder.problems.add(&table.name.span, message, Some(words.sides.into()));
 }
 
 /// Reports axes that nothing may be picked from, and returns whether there are any. The best of several seeds is luck, and

@@ -176,6 +176,11 @@ pub fn part_sizes(splits: &Splits) -> Vec<PartSizes> {
     splits.parts.iter().map(sizes).collect()
 }
 
+/// Counts the nodes of every degree, in the buckets of [`Degrees::histogram`].
+pub fn degree_histogram(graph: &Graph) -> Vec<Bucket> {
+    degrees(&Lists::around(graph)).histogram
+}
+
 fn degrees(around: &Lists) -> Degrees {
     let mut degrees: Vec<_> = (0..around.len()).map(|i| around.row(i).len()).collect();
     degrees.sort_unstable();

@@ -15,8 +15,8 @@ mod twins;
 mod warnings;
 
 pub use describe::{
-    Bucket, Components, Degrees, Description, FeatureFacts, PartSizes, SplitFacts, TwinFacts, WeightFacts, describe,
-    part_sizes,
+    Bucket, Components, Degrees, Description, FeatureFacts, PartSizes, SplitFacts, TwinFacts, WeightFacts,
+    degree_histogram, describe, part_sizes,
 };
 pub use homophily::Homophily;
 pub use informativeness::Informativeness;

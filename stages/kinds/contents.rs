@@ -398,6 +398,9 @@ pub static CONTENTS: &[FileDoc] = &[
         "the table, a line per cell, with plain numbers; `p-value` is against the best of the column, corrected; `note` has ours and the published one",
         &[],
     ),
+    file("figure", "figure.svg", "the picture for screens", &[]),
+    file("figure", "figure.pdf", "the same for print", &[]),
+    file("figure", "figure.csv", "the numbers that it shows", &[]),
 ];
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod comparison;
 mod contents;
 mod facts;
 mod features;
+mod figure;
 pub mod files;
 mod graph;
 mod mapped;
@@ -29,6 +30,7 @@ pub use comparison::{ALPHA, Comparison, Mark, RankTests, Ranking, Test, Untested
 pub use contents::{CONTENTS, EntryDoc, FileDoc, contents_markdown, files_of};
 pub use facts::{Fact, Facts};
 pub use features::{Features, Matrix};
+pub use figure::Figure;
 pub use graph::{Counts, Graph, Names};
 pub use mapped::Vectors;
 pub use metric::{Metric, ValMetric};

@@ -10,6 +10,7 @@ pub mod dense;
 pub mod eigen;
 pub mod inference;
 pub mod kernels;
+pub mod least_squares;
 pub mod pairs;
 pub mod pca;
 pub mod python_random;
@@ -21,4 +22,5 @@ pub mod sparse_times_sparse;
 pub mod stats;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tsne;
 pub mod two_hops;

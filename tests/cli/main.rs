@@ -29,6 +29,7 @@ mod docs;
 mod export;
 mod facts;
 mod faults;
+mod figures;
 mod gpu_check;
 mod guide;
 mod invalid;

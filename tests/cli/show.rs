@@ -38,6 +38,8 @@ sweep:";
     project.run(&["run", "r.yaml", "relate/mine"]).exit(0);
     project.write("timed.yaml", crate::facts::TIMED);
     project.run(&["run", "timed.yaml"]).exit(0);
+    project.write("drawn.yaml", crate::figures::DRAWN);
+    project.run(&["run", "drawn.yaml", "waveform"]).exit(0);
     project
 }
 
