@@ -15,7 +15,7 @@ use super::{exit, note, overview, print, print_json, readiness};
 use crate::catalogue::Catalogue;
 use crate::forecast::{FaultKind, Forecast, allowed};
 use crate::pipeline::{AbsentData, Pipeline};
-use crate::plan::{self, Node, NodeId, Plan, PlanContext};
+use crate::plan::{self, NodeId, Plan, PlanContext};
 use crate::run::{NodeState, demand};
 use crate::store::Store;
 use crate::study;
@@ -196,7 +196,7 @@ fn look(
         found.fails("files", &failure.message(), failure.hint(), exit::DATA);
     }
     let artifacts = Artifacts::new(&plan, store)?;
-    for (id, node) in plan.iter().filter(|(_, n)| n.stage.output == Graph::KIND) {
+    for (id, node) in plan.iter().filter(|(_, n)| graphs::is_graph(n)) {
         let decisions = Decisions::on(&plan, id);
         let manifest = plan.known_data.iter().find(|(known, _)| *known == id).and_then(|(_, name)| catalogue.get(name));
         let published = manifest.and_then(Result::ok).and_then(|manifest| manifest.metric.clone());
@@ -223,18 +223,10 @@ fn judged(
     registry: &Registry,
 ) -> Result<Vec<(String, Warning)>, Failure> {
     let read: Graph = artifacts.get(graph)?;
-    let divides = |n: &Node| n.stage.output == Splits::KIND && n.inputs.iter().any(|e| e.node == graph);
-    let mut found: Vec<(String, Warning)> = Vec::new();
-    let warned = |splits: Option<&Splits>| graphs::warnings(plan.node(graph), &read, splits, registry);
-    // A generated graph is as its parameters say; what is made of its classes is worth a look.
-    let is_file = plan.node(graph).params.files().next().is_some();
-    for (id, node) in plan.iter().filter(|(_, n)| is_file && divides(n)) {
-        let splits: Splits = artifacts.get(id)?;
-        found.extend(warned(Some(&splits)).into_iter().map(|w| (node.name.to_string(), w)));
-    }
-    if is_file && found.is_empty() {
-        found.extend(warned(None).into_iter().map(|w| (plan.node(graph).name.to_string(), w)));
-    }
+    let splits = graphs::splits_of(plan, graph).map(|(id, name)| Ok((name, artifacts.get(id)?)));
+    let splits: Vec<(String, Splits)> = splits.collect::<Result<_, Failure>>()?;
+    // What is made of the classes of a generated graph is worth a look, even if its splits are not.
+    let mut found = graphs::found(plan.node(graph), &read, &splits, registry);
     let by_accuracy = decisions.by("accuracy");
     if !by_accuracy.is_empty() {
         let warning = inspect::constant_answer(&read, &by_accuracy.join(", "));

@@ -2,7 +2,9 @@
 //!
 //! It is told from the plan, which knows all of it before anything is computed, and from the store as far as it has the results.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use ppgnn_stages::contract::{Artifact, Registry};
 use ppgnn_stages::kinds::{Metric, Metrics, Trained};
@@ -12,7 +14,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::runs;
 use super::stored::{Stored, nearest};
-use crate::plan::{Node, NodeId, SearchState};
+use crate::plan::{ArtifactKey, Node, NodeId, SearchState};
 
 /// The parameter that says which random numbers are drawn, in every stage that draws some.
 const SEED: &str = "seed";
@@ -149,16 +151,22 @@ pub struct Searched {
     pub settings: BTreeMap<String, Value>,
 }
 
+/// The settings of nodes: those of one are found once, since a table has the same behind many cells.
+pub struct Settings<'r> {
+    registry: &'r Registry,
+    known: RefCell<HashMap<ArtifactKey, Rc<[Setting]>>>,
+}
+
 impl Evidence {
     /// Gathers what is behind some nodes with metrics, or with facts. Values per split are those of `metric`.
     pub fn of(
         stored: &Stored,
         nodes: &[NodeId],
         metric: Option<&Metric>,
-        registry: &Registry,
+        settings: &Settings,
     ) -> Result<Self, Failure> {
         let plan = stored.plan;
-        let of_runs: Vec<Vec<Setting>> = nodes.iter().map(|id| settings(stored, *id, registry)).collect();
+        let of_runs: Vec<Vec<Setting>> = nodes.iter().map(|id| settings.behind(stored, *id)).collect();
         let common: Vec<Setting> = match of_runs.split_first() {
             None => Vec::new(),
             Some((first, others)) => {
@@ -219,23 +227,38 @@ fn splits(metrics: &Metrics, metric: &Metric) -> Vec<Split> {
     metrics.splits.iter().enumerate().map(of_split).collect()
 }
 
-/// Every parameter of every stage behind a node, files aside. Of two nodes of a stage the nearer one counts.
-fn settings(stored: &Stored, id: NodeId, registry: &Registry) -> Vec<Setting> {
-    let mut all = Vec::new();
-    let mut seen = BTreeSet::new();
-    for node in runs::behind(stored.plan, id).rev().filter(|node| seen.insert(&node.name.stage)) {
-        let files: BTreeSet<&str> = node.params.files().map(|(name, _)| name).collect();
-        let defaults = defaults(node, registry);
-        let of_node = node.params.all().iter().filter(|(name, _)| !files.contains(name.as_str()));
-        let of_node = of_node.map(|(name, value)| Setting {
-            stage: node.name.stage.clone(),
-            parameter: name.clone(),
-            value: value.clone(),
-            default: defaults.contains(name.as_str()),
-        });
-        all.push(of_node.collect::<Vec<_>>());
+impl<'r> Settings<'r> {
+    /// Nothing is known yet.
+    pub fn new(registry: &'r Registry) -> Self {
+        Self { registry, known: RefCell::default() }
     }
-    all.into_iter().rev().flatten().collect()
+
+    /// Every parameter of every stage behind a node, files aside. Of two nodes of a stage the nearer one counts.
+    fn behind(&self, stored: &Stored, id: NodeId) -> Vec<Setting> {
+        let mut seen = BTreeSet::new();
+        let nearest = runs::behind(stored.plan, id).rev().filter(|node| seen.insert(&node.name.stage));
+        let all: Vec<Rc<[Setting]>> = nearest.map(|node| self.of_node(node)).collect();
+        all.iter().rev().flat_map(|of_node| of_node.iter().cloned()).collect()
+    }
+
+    fn of_node(&self, node: &Node) -> Rc<[Setting]> {
+        if let Some(known) = self.known.borrow().get(&node.key) {
+            return Rc::clone(known);
+        }
+        let files: BTreeSet<&str> = node.params.files().map(|(name, _)| name).collect();
+        let defaults = defaults(node, self.registry);
+        let of_node = node.params.all().iter().filter(|(name, _)| !files.contains(name.as_str()));
+        let found: Rc<[Setting]> = of_node
+            .map(|(name, value)| Setting {
+                stage: node.name.stage.clone(),
+                parameter: name.clone(),
+                value: value.clone(),
+                default: defaults.contains(name.as_str()),
+            })
+            .collect();
+        self.known.borrow_mut().insert(node.key, Rc::clone(&found));
+        found
+    }
 }
 
 /// The parameters of a node that are what they would be if nobody had set them and all others were as they are.

@@ -9,6 +9,7 @@ mod completions;
 mod dag;
 mod data;
 mod device;
+mod drawing;
 mod evidence;
 pub mod exit;
 mod export;
@@ -25,10 +26,13 @@ mod plan;
 mod project;
 mod publishing;
 mod readiness;
+mod report;
+mod reporting;
 mod run;
 mod runs;
 mod schema;
 mod search;
+mod serve;
 mod show;
 mod so_far;
 mod stored;
@@ -37,7 +41,9 @@ mod table_key;
 mod targets;
 mod tolerance;
 mod trace;
+mod traced;
 mod trials;
+mod tried;
 mod trust;
 mod trusted;
 mod why;
@@ -75,6 +81,8 @@ enum Command {
     Dag(dag::Args),
     Table(table::Args),
     Trace(trace::Args),
+    Report(report::Args),
+    Serve(serve::Args),
     Export(export::Args),
     Show(show::Args),
     Cache(cache::Args),
@@ -130,6 +138,8 @@ fn perform(command: Command, registry: &Registry) -> Result<u8, Failure> {
         Command::Dag(args) => dag::run(&args, registry),
         Command::Table(args) => table::run(&args, registry),
         Command::Trace(args) => trace::run(&args, registry),
+        Command::Report(args) => report::run(&args, registry),
+        Command::Serve(args) => serve::run(&args, registry),
         Command::Export(args) => export::run(&args, registry),
         Command::Show(args) => show::run(&args, registry),
         Command::Cache(args) => cache::run(&args),
@@ -157,8 +167,15 @@ impl Command {
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Trace(args) => args.json,
-            Self::Dag(_) | Self::Table(_) | Self::Export(_) | Self::New(_) | Self::Trust(_) => false,
-            Self::Schema(_) | Self::Completions(_) => false,
+            Self::Dag(_)
+            | Self::Table(_)
+            | Self::Report(_)
+            | Self::Serve(_)
+            | Self::Export(_)
+            | Self::New(_)
+            | Self::Trust(_)
+            | Self::Schema(_)
+            | Self::Completions(_) => false,
         }
     }
 }

@@ -6,14 +6,17 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use ppgnn_stages::contract::Registry;
 use ppgnn_stages::contract::device::cuda;
 
 use super::failure::Failure;
 use super::project::PipelineArgs;
+use super::reporting::Reporting;
 use super::stored::Stored;
 use super::{device, outputs, runs, trials};
 use crate::pipeline::canonical_settings;
 use crate::plan::{NodeId, Plan, file_name};
+use crate::report::html;
 use crate::store::{ArtifactRef, PublishedOutput, PublishedRun, Source, Store};
 
 /// Where the results of a run go.
@@ -74,6 +77,24 @@ impl Place {
         let names = run.outputs.iter().flat_map(|o| o.files.iter().map(|(name, _)| name.clone())).collect();
         let folder = store.publish(&plan.pipeline, self.folder.as_deref(), run)?;
         Ok(Some((folder, names)))
+    }
+}
+
+impl Place {
+    /// Puts a report beside the results. Returns where it is.
+    pub fn put_report(&self, store: &Store, plan: &Plan, html: String) -> Result<PathBuf, Failure> {
+        Ok(store.put_report(&plan.pipeline, self.folder.as_deref(), html.as_bytes())?)
+    }
+
+    /// Writes the report of a run, unless the one that is there was made of the same.
+    pub fn renew_report(&self, stored: &Stored, args: &PipelineArgs, registry: &Registry) -> Result<(), Failure> {
+        let Stored { plan, store, .. } = stored;
+        let reporting = Reporting::new(stored, args, registry);
+        let before = store.report_at(&plan.pipeline, self.folder.as_deref())?;
+        if before.is_none_or(|page| !html::is_of(&page, &reporting.fingerprint())) {
+            self.put_report(store, plan, reporting.report()?.html())?;
+        }
+        Ok(())
     }
 }
 

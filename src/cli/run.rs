@@ -22,7 +22,9 @@ use crate::catalogue::Catalogue;
 use crate::pipeline::plural;
 use crate::plan::{ArtifactKey, NodeId, Output, Plan};
 use crate::report::{Failures, JsonLines, Live, Page, Style, Tee, Terminal};
-use crate::run::{EventSink, FailedNode, FailureKind, NodeState, RunError, RunOptions, RunReport, demand, execute};
+use crate::run::{
+    Event, EventSink, FailedNode, FailureKind, NodeState, RunError, RunOptions, RunReport, demand, execute,
+};
 use crate::store::{Store, StoreError, UnfinishedRun};
 
 /// Compute what is not in the store, publish the tables and print them
@@ -111,7 +113,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         store.begin_run(&begun, &publishing::needs(&plan, &every_node(&plan)))?;
     }
     let options = RunOptions { force, commands, ..options(args, wanted.clone(), gpus, cancel) };
-    let json_lines = JsonLines::new(log.map_or_else(|| Box::new(std::io::sink()) as _, |log| Box::new(log) as Log));
+    let json_lines = told(args, log);
     if store.is_writable() {
         plan.searches
             .iter()
@@ -132,7 +134,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
         }
         None => (plan, Vec::new()),
     };
-    let published = publish(&plan, &store, &wanted, &place, args)?;
+    let published = publish((&plan, registry), &store, &wanted, &place, args)?;
     if !partial.is_empty() && !args.quiet {
         note(&format!("Made without what failed: {}. The next run tries that again.", partial.join(", ")));
     }
@@ -256,9 +258,8 @@ fn round(
     store.begin_run(&begun, &publishing::needs(plan, &every_node(plan)))?;
     let options = RunOptions { commands, ..options(args, targets, gpus, cancel) };
     let (log_path, log) = log.unzip();
-    let log = log.map_or_else(|| Box::new(std::io::sink()) as Log, |log| Box::new(log));
     let _in_use = store.hold()?;
-    let report = watched(args, (plan, registry), &options, &JsonLines::new(log), &store)?;
+    let report = watched(args, (plan, registry), &options, &told(args, log), &store)?;
     for failed in report.failures.iter().filter(|failed| failed.failure.kind == FailureKind::Lasting) {
         store.remember_failure(&failed.key, &failed.failure.errors.join(": "))?;
     }
@@ -289,6 +290,20 @@ fn watched(
 
 /// Where the events of a run go.
 type Log = Box<dyn std::io::Write + Send>;
+
+/// The log of a run, which begins with what was asked for.
+fn told(args: &Args, log: Option<File>) -> JsonLines<Log> {
+    let log = JsonLines::new(log.map_or_else(|| Box::new(std::io::sink()) as Log, |log| Box::new(log)));
+    let pipeline = &args.of.pipeline;
+    log.event(&Event::RunAsked {
+        file: std::fs::canonicalize(&pipeline.file).ok().and_then(|path| path.to_str().map(str::to_owned)),
+        profile: pipeline.profile.clone(),
+        set: pipeline.set.clone(),
+        device: pipeline.device.as_ref().map(ToString::to_string),
+        words: args.of.words(),
+    });
+    log
+}
 
 /// Opens the store and the log of the run. A store that cannot be written to will do where there is nothing to compute: then
 /// there is no log.
@@ -338,7 +353,13 @@ fn do_without_failed(
 }
 
 /// Prints every requested output that is in the store, and publishes it. Returns the published files.
-fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], place: &Place, args: &Args) -> Result<Vec<String>, Failure> {
+fn publish(
+    (plan, registry): (&Plan, &Registry),
+    store: &Store,
+    wanted: &[NodeId],
+    place: &Place,
+    args: &Args,
+) -> Result<Vec<String>, Failure> {
     let stored = Stored { plan, store, words: args.of.pipeline.words() };
     let published = if store.is_writable() { place.publish(&stored, wanted) } else { Ok(None) };
     // Shown even where it cannot be published.
@@ -349,6 +370,7 @@ fn publish(plan: &Plan, store: &Store, wanted: &[NodeId], place: &Place, args: &
     }
     print(&printed.join("\n"))?;
     let Some((folder, names)) = published? else { return Ok(Vec::new()) };
+    place.renew_report(&stored, &args.of.pipeline, registry)?;
     if !args.quiet {
         note(&format!("Published {} in {}", names.join(", "), folder.display()));
     }

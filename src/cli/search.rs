@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::project::PipelineArgs;
+use super::tried::{self, score_text, scored, splits_of};
 use super::{exit, print, print_json, trials};
-use crate::pipeline::{plural, text_of};
 use crate::plan::{SearchState, TrialState};
 use crate::search::importance;
-use crate::study::{Spread, spread};
+use crate::study::spread;
 
 /// Show what searches tried, or the settings that they chose
 ///
@@ -66,7 +66,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
             } else if *csv {
                 print(&trials::csv(&searches)?)?;
             } else {
-                print(&searches.iter().map(as_text).collect::<Vec<_>>().join("\n"))?;
+                print(&searches.iter().map(tried::as_text).collect::<Vec<_>>().join("\n"))?;
             }
         }
         Command::Best { of } => {
@@ -105,95 +105,6 @@ impl SearchArgs {
         };
         Ok(all.into_iter().filter(wanted).collect())
     }
-}
-
-/// A score and its standard error over splits.
-fn score_text(trial: &TrialState) -> String {
-    match (trial.score, trial.stopped) {
-        (Some(score), _) => format!("{score:.4} ± {:.4}", trial.error),
-        (None, _) if trial.failed.is_some() => "failed".into(),
-        (None, Some(mean)) => format!("stopped {mean:.4}"),
-        (None, None) => "open".into(),
-    }
-}
-
-/// How the search stands, in a line.
-fn headline(search: &SearchState) -> String {
-    let ended = search.trials.iter().filter(|trial| trial.has_ended()).count();
-    let best = search.best().map(|(at, trial)| {
-        let others = plural(search.near_best().len() - 1, "trial", "trials");
-        format!("; best: trial {at} with {}, {others} within one standard error of it", score_text(trial))
-    });
-    let state = match (search.ended, &search.out_of_time) {
-        (_, Some(_)) => "out of time",
-        (true, None) => "ended",
-        (false, None) => "open",
-    };
-    let of = if search.ended { search.trials.len() } else { search.of };
-    format!(
-        "{}: {ended} of {}, {state} ({}, mean of {} over splits ± standard error){}",
-        search.label,
-        plural(of, "trial", "trials"),
-        search.sampler,
-        search.objective,
-        best.unwrap_or_default()
-    )
-}
-
-fn as_text(search: &SearchState) -> String {
-    let mut out = headline(search) + "\n";
-    let mut so_far = None;
-    for (at, trial) in search.trials.iter().enumerate() {
-        let is_better = trial.score.is_some_and(|_| so_far.is_none_or(|best| search.is_better(at, best)));
-        if is_better {
-            so_far = Some(at);
-        }
-        let splits = splits_of(search, at);
-        let mark = match (search.is_chosen(at), is_better) {
-            (true, _) if splits.is_empty() => "chosen".to_owned(),
-            (true, _) => format!("chosen for {splits}"),
-            (false, true) => "best so far".into(),
-            (false, false) => String::new(),
-        };
-        let settings = trial.settings.iter().map(|(path, value)| format!("{path}={}", text_of(value)));
-        let settings = settings.collect::<Vec<_>>().join(" ");
-        let test = trial.test.map(|test| format!("  (test {test:.4})")).unwrap_or_default();
-        let why = trial.failed.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
-        let from = trial.reused.as_ref().map(|name| format!("  (reused: {name})")).unwrap_or_default();
-        out.push_str(format!("{at:>5}  {:<17}  {mark:<11}  {settings}{test}{why}{from}", score_text(trial)).trim_end());
-        out.push('\n');
-    }
-    out.push_str(&spread_text(search));
-    let shares = importance(&scored(search));
-    if !shares.is_empty() {
-        let shares = shares.iter().map(|(path, share)| format!("{path} {:.0} %", 100.0 * share));
-        out.push_str(&format!("share of the variance of scores: {}\n", shares.collect::<Vec<_>>().join(", ")));
-    }
-    out
-}
-
-/// The splits that a trial was chosen for, where every split has its own.
-fn splits_of(search: &SearchState, trial: usize) -> String {
-    let splits = search.of_splits.iter().enumerate().filter(|(_, chosen)| **chosen == trial);
-    splits.map(|(split, _)| split.to_string()).collect::<Vec<_>>().join(",")
-}
-
-fn spread_text(search: &SearchState) -> String {
-    let score = search.objective.strip_prefix("val-").unwrap_or(&search.objective);
-    match spread(search) {
-        Some(Spread { count, least, most, mean, deviation }) => format!(
-            "test-{score} of the {count} trials within one standard error of the best: {least:.4} to {most:.4}, mean {mean:.4}, \
-             standard deviation {deviation:.4}\n"
-        ),
-        None if search.ended && search.near_best().len() > 1 => format!(
-            "test-{score} of the trials within one standard error of the best is not known; `test: all` of the search computes it\n"
-        ),
-        None => String::new(),
-    }
-}
-
-fn scored(search: &SearchState) -> Vec<(&std::collections::BTreeMap<String, Value>, f64)> {
-    search.trials.iter().filter_map(|trial| Some((&trial.settings, trial.score?))).collect()
 }
 
 fn chosen_text(search: &SearchState) -> String {

@@ -209,7 +209,7 @@ impl Terminal {
             }
             Event::NodeProgress { node, key, progress } => self.progress(inner, node, *key, progress),
             Event::NodeWaiting { node, key, holder } => self.line(WAITING, None, node, *key, &held_by(holder.as_ref())),
-            Event::NodeReleased { .. } => String::new(),
+            Event::RunAsked { .. } | Event::NodeReleased { .. } => String::new(),
             Event::NodeFinished { node, key, seconds, bytes_same, .. } => {
                 inner.running.remove(key);
                 let note = match bytes_same {

@@ -15,6 +15,19 @@ use super::summary::RunReport;
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Event {
+    /// A run was asked for. Told to its log alone, for those who follow it.
+    RunAsked {
+        /// The pipeline file; nothing where its path is no text.
+        file: Option<String>,
+        /// Name of the profile, if one was chosen.
+        profile: Option<String>,
+        /// What the command line changes.
+        set: Vec<String>,
+        /// The device that the command line names, if it does.
+        device: Option<String>,
+        /// The command as a person would type it again.
+        words: String,
+    },
     /// A run begins.
     RunStarted {
         /// Name of the pipeline.

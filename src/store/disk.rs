@@ -211,7 +211,7 @@ impl Store {
         Ok(opened)
     }
 
-    /// Makes the log file of a run, named by time, pipeline and process.
+    /// Makes the log file of a run, named by time, pipeline and process, and locks it while it is open.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -222,7 +222,11 @@ impl Store {
         let mut path = self.root.join(RUNS).join(format!("{name}.jsonl"));
         loop {
             match File::create_new(&path) {
-                Ok(file) => return Ok((path, file)),
+                Ok(file) => {
+                    // Whoever follows the run sees by it that the run lives; nothing relies on it.
+                    let _ = file.lock();
+                    return Ok((path, file));
+                }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                     path = self.root.join(RUNS).join(format!("{name}.{}.jsonl", next_number()));
                 }

@@ -20,6 +20,7 @@ use super::layout::{ArtifactRef, RESULTS, ensure_folder, folders, is_plain, plai
 
 const FORMAT: u32 = 1;
 const RECORD: &str = "published.json";
+const REPORT: &str = "report.html";
 
 /// What a run has to publish.
 #[derive(Clone, Debug, Default)]
@@ -150,16 +151,38 @@ impl Store {
         Ok(folder)
     }
 
+    /// Puts a report beside the published files of a pipeline. Nothing has to be kept for it. Returns where it is.
+    ///
+    /// # Errors
+    /// When a name would leave its folder, or the file cannot be written. It is never half-written.
+    pub fn put_report(&self, pipeline: &str, profile: Option<&str>, page: &[u8]) -> Result<PathBuf, StoreError> {
+        let _in_use = self.hold()?;
+        self.must_write()?;
+        let path = self.results_folder(pipeline, profile)?.join(REPORT);
+        self.replace_file(&path, page)?;
+        Ok(path)
+    }
+
+    /// Returns the report of a pipeline, if there is one.
+    ///
+    /// # Errors
+    /// When a name would leave its folder, or the file cannot be read.
+    pub fn report_at(&self, pipeline: &str, profile: Option<&str>) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.published_folder(pipeline, profile)?.join(REPORT);
+        if_there(fs::read(&path), "read", &path)
+    }
+
+    /// Returns whether there is a report of a pipeline.
+    pub fn has_report(&self, pipeline: &str, profile: Option<&str>) -> bool {
+        self.published_folder(pipeline, profile).is_ok_and(|folder| folder.join(REPORT).is_file())
+    }
+
     /// Returns what was published at a place, if anything was.
     ///
     /// # Errors
     /// When a name would leave its folder, or the record cannot be read.
     pub fn published_at(&self, pipeline: &str, profile: Option<&str>) -> Result<Option<Published>, StoreError> {
-        let mut folder = self.root().join(RESULTS).join(plain(pipeline, "pipeline")?);
-        if let Some(profile) = profile {
-            folder.push(plain(profile, "profile")?);
-        }
-        read_record(&folder.join(RECORD))
+        read_record(&self.published_folder(pipeline, profile)?.join(RECORD))
     }
 
     /// Returns everything that was published.
@@ -177,6 +200,11 @@ impl Store {
             }
         }
         Ok(found)
+    }
+
+    fn published_folder(&self, pipeline: &str, profile: Option<&str>) -> Result<PathBuf, StoreError> {
+        let folder = self.root().join(RESULTS).join(plain(pipeline, "pipeline")?);
+        profile.map_or(Ok(folder.clone()), |profile| Ok(folder.join(plain(profile, "profile")?)))
     }
 
     fn results_folder(&self, pipeline: &str, profile: Option<&str>) -> Result<PathBuf, StoreError> {
@@ -215,7 +243,7 @@ impl Store {
 
 fn check_names(run: &PublishedRun) -> Result<(), StoreError> {
     let mut names = run.outputs.iter().flat_map(|o| &o.files).map(|(name, _)| name);
-    match names.find(|name| !is_plain(name) || *name == RECORD) {
+    match names.find(|name| !is_plain(name) || [RECORD, REPORT].contains(&name.as_str())) {
         Some(name) => Err(StoreError::BadName { name: name.clone(), what: "published file" }),
         None => Ok(()),
     }

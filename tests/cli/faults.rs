@@ -180,7 +180,11 @@ impl Campaign {
         }
         let results = |store: &str| -> BTreeMap<_, _> {
             let root = self.project.path(store).join("results");
-            let kept = |path: &PathBuf| !path.ends_with("published.json") && !path.to_str().unwrap().contains(".runs.");
+            // Reports and runs say how many seconds it took.
+            let changing = ["published.json", "report.html"];
+            let kept = |path: &PathBuf| {
+                !changing.iter().any(|name| path.ends_with(name)) && !path.to_str().unwrap().contains(".runs.")
+            };
             let found = files(&root).into_iter().filter(kept);
             found.map(|f| (f.strip_prefix(&root).unwrap().to_owned(), std::fs::read(&f).unwrap())).collect()
         };

@@ -108,10 +108,15 @@ fn names_that_leave_the_results_are_refused() {
     escaping.files[0].0 = "../../one.md".into();
     let mut record = table(&world, "one", "1", "x");
     record.files[0].0 = "published.json".into();
+    let mut report = table(&world, "one", "1", "x");
+    report.files[0].0 = "report.html".into();
     let good = || run(vec![table(&world, "one", "1", "x")]);
     for result in [
         store.publish("paper", None, run(vec![escaping])),
         store.publish("paper", None, run(vec![record])),
+        store.publish("paper", None, run(vec![report])),
+        store.put_report("..", None, b"x"),
+        store.put_report("paper", Some("../x"), b"x"),
         store.publish("..", None, good()),
         store.publish("a/b", None, good()),
         store.publish("paper", Some("../x"), good()),
@@ -122,6 +127,19 @@ fn names_that_leave_the_results_are_refused() {
     std::os::unix::fs::symlink(elsewhere.path(), world.root.join("results/linked")).unwrap();
     assert!(matches!(store.publish("linked", None, good()), Err(StoreError::NotADirectory { .. })));
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_report_stands_beside_what_is_published_and_in_no_record() {
+    let world = World::new();
+    let store = world.store();
+    assert_eq!(store.report_at("paper", None).unwrap(), None);
+    let path = store.put_report("paper", Some("quick"), b"<p>").unwrap();
+    assert_eq!(path, world.root.join("results/paper/quick/report.html"));
+    assert_eq!(store.report_at("paper", Some("quick")).unwrap().unwrap(), b"<p>");
+    assert!(store.has_report("paper", Some("quick")) && !store.has_report("paper", None));
+    assert!(store.report_at("../paper", None).is_err() && !store.has_report("..", None));
+    assert_eq!(store.published().unwrap(), []);
 }
 
 #[test]

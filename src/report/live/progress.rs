@@ -93,7 +93,10 @@ impl Progress {
                 self.end(key, |all| &mut all.failed);
             }
             Event::Interrupted { .. } => self.stopping = true,
-            Event::NodeWarned { .. } | Event::ArtifactDamaged { .. } | Event::RunFinished { .. } => {}
+            Event::RunAsked { .. }
+            | Event::NodeWarned { .. }
+            | Event::ArtifactDamaged { .. }
+            | Event::RunFinished { .. } => {}
         }
     }
 

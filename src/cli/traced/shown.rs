@@ -1,31 +1,31 @@
 //! A traced cell as text for people, and as JSON.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use ppgnn_stages::kinds::Picked;
 use serde_json::{Value, json};
 
 use super::Traced;
-use crate::cli::evidence::{Input, Run, Setting};
+use crate::cli::evidence::{Input, Run, Setting, Split};
 use crate::pipeline::text_of;
-use crate::report::duration_text;
+use crate::report::{Grid, Section, duration_text};
 
 /// Values that are longer are cut in text.
 const LONGEST: usize = 100;
 
 impl Traced<'_> {
     /// Returns all of it.
-    pub(super) fn json(&self, code: u8) -> Value {
-        let table = self.plan.node(self.output.node);
+    pub fn json(&self, code: u8) -> Value {
+        let (plan, output) = (self.of.stored.plan, self.of.output);
+        let table = plan.node(output.node);
         let reference = table.ingredients.params.get("reference").filter(|reference| !reference.is_null());
         let about = json!({
-            "name": self.output.name, "title": self.table.as_ref().map(|table| &table.title), "key": self.key,
+            "name": output.name, "title": self.of.table.as_ref().map(|table| &table.title), "key": self.of.key,
             "stage": table.stage.name, "version": table.ingredients.version, "reference": reference,
         });
         let commands = &self.commands;
         json!({
-            "version": 1, "pipeline": self.plan.pipeline, "profile": self.plan.profile, "table": about, "row": self.row,
+            "version": 1, "pipeline": plan.pipeline, "profile": plan.profile, "table": about, "row": self.row,
             "column": self.column, "metric": self.shows(), "shown": self.shown, "cell": self.cell, "absent": self.absent,
             "evidence": self.evidence, "ppgnn": env!("CARGO_PKG_VERSION"), "exit-code": code,
             "commands": {"compute": commands.compute, "export": commands.export, "table": commands.table},
@@ -33,118 +33,115 @@ impl Traced<'_> {
     }
 
     /// Returns it for people.
-    pub(super) fn text(&self) -> String {
-        let key = self.key.map(|key| format!(" {}", key.short())).unwrap_or_default();
-        let mut out = format!("{}, {} of table {}{key}\n", self.row, self.column, self.output.name);
-        match (&self.cell, &self.absent) {
-            (Some(cell), _) => {
-                let values = if cell.n == 1 { "1 value".to_owned() } else { format!("{} values", cell.n) };
-                let _ = writeln!(out, "{}: {}, {values}", self.shows(), self.shown);
-            }
-            (None, why) => {
-                let _ = writeln!(out, "no value: {}", why.as_deref().unwrap_or_default());
-            }
-        }
-        if let Some(picked) = self.cell.as_ref().and_then(|cell| cell.picked.as_ref()) {
-            push_picked(&mut out, picked);
-        }
-        for run in &self.evidence.runs {
-            self.push_run(&mut out, run);
-        }
-        let (defaults, set): (Vec<&Setting>, Vec<_>) =
-            self.evidence.settings.iter().partition(|setting| setting.default);
-        section(&mut out, "settings that are not the default", set.iter().map(|setting| one(setting)));
-        // What is off unless it is set says nothing; JSON has it.
-        let on: Vec<&Setting> = defaults.into_iter().filter(|setting| !setting.value.is_null()).collect();
-        section(&mut out, "defaults", by_stage(&on));
-        let files = self.evidence.data.iter();
-        let files =
-            files.map(|file| format!("{} {}: {}, BLAKE3 {}", file.node, file.parameter, file.file, file.blake3));
-        section(&mut out, "data files", files);
-        section(&mut out, "made from", self.evidence.inputs.iter().map(artifact));
-        let profiles: BTreeSet<&String> = self.evidence.inputs.iter().map(|input| &input.profile).collect();
-        section(&mut out, "numeric profile", profiles.into_iter().cloned());
-        let made_by: BTreeSet<&String> = self.evidence.inputs.iter().filter_map(|input| input.ppgnn.as_ref()).collect();
-        section(&mut out, "made by", made_by.into_iter().map(|version| format!("ppgnn {version}")));
-        section(&mut out, "notes", self.cell.iter().flat_map(|cell| cell.notes.iter().cloned()));
-        let commands = &self.commands;
-        section(&mut out, "commands", [&commands.compute, &commands.export, &commands.table].into_iter().cloned());
+    pub fn text(&self) -> String {
+        let key = self.of.key.map(|key| format!(" {}", key.short())).unwrap_or_default();
+        let mut out = format!("{}, {} of table {}{key}\n", self.row, self.column, self.of.output.name);
+        out += &self.headline();
+        out += "\n";
+        out.extend(self.sections().iter().map(Section::text));
         out
     }
 
-    fn push_run(&self, out: &mut String, run: &Run) {
+    /// The value, or why there is none.
+    pub fn headline(&self) -> String {
+        match (self.cell, &self.absent) {
+            (Some(cell), _) => {
+                let values = if cell.n == 1 { "1 value".to_owned() } else { format!("{} values", cell.n) };
+                format!("{}: {}, {values}", self.shows(), self.shown)
+            }
+            (None, why) => format!("no value: {}", why.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// What is behind the value, part by part.
+    pub fn sections(&self) -> Vec<Section> {
+        let picked = self.cell.and_then(|cell| cell.picked.as_ref()).map(picked);
+        let mut all: Vec<Section> = picked.into_iter().collect();
+        all.extend(self.evidence.runs.iter().map(|run| self.run(run)));
+        let (defaults, set): (Vec<&Setting>, Vec<_>) =
+            self.evidence.settings.iter().partition(|setting| setting.default);
+        let mut add = |heading, lines: Vec<String>| all.extend(Section::of_lines(heading, lines));
+        add("settings that are not the default", set.into_iter().map(one).collect());
+        // What is off unless it is set says nothing; JSON has it.
+        let on: Vec<&Setting> = defaults.into_iter().filter(|setting| !setting.value.is_null()).collect();
+        add("defaults", by_stage(&on));
+        let files = self.evidence.data.iter();
+        let files =
+            files.map(|file| format!("{} {}: {}, BLAKE3 {}", file.node, file.parameter, file.file, file.blake3));
+        add("data files", files.collect());
+        add("made from", self.evidence.inputs.iter().map(artifact).collect());
+        let profiles: BTreeSet<&String> = self.evidence.inputs.iter().map(|input| &input.profile).collect();
+        add("numeric profile", profiles.into_iter().cloned().collect());
+        let made_by: BTreeSet<&String> = self.evidence.inputs.iter().filter_map(|input| input.ppgnn.as_ref()).collect();
+        add("made by", made_by.into_iter().map(|version| format!("ppgnn {version}")).collect());
+        add("notes", self.cell.map(|cell| cell.notes.clone()).unwrap_or_default());
+        let commands = &self.commands;
+        add("commands", [&commands.compute, &commands.export, &commands.table].map(Clone::clone).to_vec());
+        all
+    }
+
+    fn run(&self, run: &Run) -> Section {
         let state = if run.computed { "" } else { ", not in the store" };
-        let _ = writeln!(out, "\nrun {} {}{state}", run.id, &run.key[..12]);
         let about = [("data set", &run.dataset), ("model", &run.model)];
         let mut words: Vec<String> =
             about.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))).collect();
         words.extend(run.seeds.iter().map(|(stage, seed)| format!("seed of {stage} {seed}")));
         words.extend(run.seconds.map(|seconds| format!("trained in {}", duration_text(seconds))));
-        let _ = writeln!(out, "  {}", words.join(", "));
-        for setting in &run.settings {
-            let default = if setting.default { " (default)" } else { "" };
-            let _ = writeln!(out, "  {}{default}", one(setting));
-        }
+        let default = |setting: &Setting| if setting.default { " (default)" } else { "" };
+        let mut lines = vec![words.join(", ")];
+        lines.extend(run.settings.iter().map(|setting| format!("{}{}", one(setting), default(setting))));
         for search in &run.searched {
             let score = search.score.map(|score| format!(" {score:.4}")).unwrap_or_default();
             let settings: Vec<String> =
                 search.settings.iter().map(|(path, value)| format!("{path}={}", text_of(value))).collect();
-            let _ = writeln!(
-                out,
-                "  searched: trial {} of {} for {} ({}, {}{score}): {}",
+            lines.push(format!(
+                "searched: trial {} of {} for {} ({}, {}{score}): {}",
                 search.trial,
                 search.of,
                 search.point,
                 search.sampler,
                 search.objective,
                 settings.join(" ")
-            );
+            ));
         }
-        if !run.splits.is_empty() {
-            let title = self.shows();
-            let width = title.chars().count();
-            let _ = writeln!(out, "  split  {title}  chosen epoch");
-            for split in &run.splits {
-                let value = split.value.map_or_else(|| "–".to_owned(), |value| self.number(value));
-                let why = split.undefined.as_ref().map(|why| format!("  {why}")).unwrap_or_default();
-                let epoch = split.chosen_epoch.map_or_else(|| "–".to_owned(), |epoch| epoch.to_string());
-                let _ = writeln!(out, "  {:>5}  {value:>width$}  {epoch:>12}{why}", split.split);
-            }
+        let row = |split: &Split| {
+            let value = split.value.map_or_else(|| "–".to_owned(), |value| self.number(value));
+            let epoch = split.chosen_epoch.map_or_else(|| "–".to_owned(), |epoch| epoch.to_string());
+            vec![split.split.to_string(), value, epoch, split.undefined.clone().unwrap_or_default()]
+        };
+        let columns = ["split".to_owned(), self.shows(), "chosen epoch".to_owned(), String::new()].to_vec();
+        let grid = || Grid { columns, rows: run.splits.iter().map(row).collect() };
+        Section {
+            heading: format!("run {} {}{state}", run.id, &run.key[..12]),
+            lines,
+            grid: (!run.splits.is_empty()).then(grid),
         }
     }
 
     /// What the cell shows.
     fn shows(&self) -> String {
-        let of_table = || self.table.as_ref().map(|table| table.shows(self.at));
-        self.metric.as_ref().map(ToString::to_string).or_else(of_table).unwrap_or_default()
+        let of_table = || self.of.table.as_ref().map(|table| table.shows(self.at));
+        self.of.planned.metric().as_ref().map(ToString::to_string).or_else(of_table).unwrap_or_default()
     }
 
     /// A value as the table shows it.
     fn number(&self, value: f64) -> String {
-        match &self.table {
+        match &self.of.table {
             Some(table) => table.shown_number(self.at, value),
             None => value.to_string(),
         }
     }
 }
 
-fn push_picked(out: &mut String, picked: &Picked) {
-    let _ = writeln!(out, "\npicked by {} out of {}", picked.metric, picked.candidates.len() + picked.left_out.len());
+fn picked(picked: &Picked) -> Section {
+    let mut lines = Vec::new();
     for (at, candidate) in picked.candidates.iter().enumerate() {
         let mark = if at == picked.chosen { "  chosen" } else { "" };
-        let _ = writeln!(out, "  {:.4}  {}{mark}", candidate.pick, candidate.label);
+        lines.push(format!("{:.4}  {}{mark}", candidate.pick, candidate.label));
     }
-    for left_out in &picked.left_out {
-        let _ = writeln!(out, "  left out  {}: {}", left_out.label, left_out.why);
-    }
-}
-
-/// Lines below a heading; nothing where there are none.
-fn section(out: &mut String, heading: &str, lines: impl Iterator<Item = String>) {
-    let lines: Vec<String> = lines.map(|line| format!("  {line}\n")).collect();
-    if !lines.is_empty() {
-        let _ = write!(out, "\n{heading}\n{}", lines.concat());
-    }
+    lines.extend(picked.left_out.iter().map(|left_out| format!("left out  {}: {}", left_out.label, left_out.why)));
+    let of = picked.candidates.len() + picked.left_out.len();
+    Section { heading: format!("picked by {} out of {of}", picked.metric), lines, grid: None }
 }
 
 fn one(setting: &Setting) -> String {
@@ -152,14 +149,14 @@ fn one(setting: &Setting) -> String {
 }
 
 /// A line per stage.
-fn by_stage(settings: &[&Setting]) -> impl Iterator<Item = String> {
+fn by_stage(settings: &[&Setting]) -> Vec<String> {
     let stages = settings.chunk_by(|a, b| a.stage == b.stage);
     let of_stage = |settings: &[&Setting]| {
         let words: Vec<String> =
             settings.iter().map(|setting| format!("{} {}", setting.parameter, short(&setting.value))).collect();
         format!("{}: {}", settings[0].stage, words.join(", "))
     };
-    stages.map(of_stage).collect::<Vec<_>>().into_iter()
+    stages.map(of_stage).collect()
 }
 
 fn artifact(input: &Input) -> String {
