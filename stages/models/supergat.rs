@@ -17,8 +17,7 @@
 //!
 //! W and a are drawn from Glorot's uniform distribution, a as a matrix of heads × 2f; biases start at 0; all are decayed. In columns of W and
 //! rows of a, the values of a feature stand beside each other, one per head. Where published code gathers a row of 2f values for every
-//! edge and head, a · [q_i ; q_j] is a sum of two numbers per node, and nothing is larger than edges × heads. It runs on the CPU alone:
-//! a GPU would need kernels of its own for a softmax along rows.
+//! edge and head, a · [q_i ; q_j] is a sum of two numbers per node, and nothing is larger than edges × heads.
 
 use std::sync::Arc;
 
