@@ -26,9 +26,9 @@ impl Attention {
     fn over_edges(&self, graph: &PlainGraph, h: &Tensor, mode: &mut Mode, purpose: &'static str) -> Result<Tensor> {
         let (edges, (heads, units)) = (graph.edges()?, self.1[0].dims2()?);
         let of_end = |a: &Tensor| h.reshape((graph.nodes(), heads, units))?.broadcast_mul(a)?.sum(2);
-        let scores = edges.from_sources(&of_end(&self.1[0])?)? + edges.at_targets(&of_end(&self.1[1])?)?;
+        let scores = edges.of_sources(&of_end(&self.1[0])?)? + edges.of_targets(&of_end(&self.1[1])?)?;
         let attention = mode.dropout(&edges.softmax(&leaky_relu(&scores?, 0.2)?)?, DROPOUT, purpose)?;
-        let messages = edges.from_sources(h)?.reshape((edges.count(), heads, units))?;
+        let messages = edges.of_sources(h)?.reshape((edges.count(), heads, units))?;
         let messages = messages.broadcast_mul(&attention.unsqueeze(2)?)?.flatten_from(1)?;
         edges.sum(&messages)?.broadcast_add(&self.2)
     }

@@ -77,12 +77,11 @@ pub fn run(args: &Args, registry: &Registry) -> Result<u8, Failure> {
 
 /// A name that a crate, a model and a Rust type can have.
 fn must_be_name(name: &str, registry: &Registry) -> Result<(), Failure> {
-    let words = name.split('-');
     let is_word = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_lowercase())
             && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
     };
-    if !words.into_iter().all(is_word) {
+    if !name.split('-').all(is_word) {
         let expected = "expected words of lower-case letters and digits, joined by hyphens, such as `my-gcn`";
         return Err(Failure::usage(format!("`{name}` cannot be the name of a model: {expected}"), None));
     }

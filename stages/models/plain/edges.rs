@@ -40,7 +40,7 @@ impl Edges {
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn from_sources(&self, x: &Tensor) -> Result<Tensor> {
+    pub fn of_sources(&self, x: &Tensor) -> Result<Tensor> {
         x.contiguous()?.index_select(&self.sources, 0)
     }
 
@@ -48,7 +48,7 @@ impl Edges {
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn at_targets(&self, x: &Tensor) -> Result<Tensor> {
+    pub fn of_targets(&self, x: &Tensor) -> Result<Tensor> {
         x.contiguous()?.index_select(&self.targets, 0)
     }
 
@@ -67,9 +67,9 @@ impl Edges {
     /// When the shapes do not fit.
     pub fn softmax(&self, scores: &Tensor) -> Result<Tensor> {
         let largest = self.largest(scores)?;
-        let scaled = (scores - self.at_targets(&largest)?)?.exp()?;
+        let scaled = (scores - self.of_targets(&largest)?)?.exp()?;
         let sums = self.sum(&scaled)?;
-        scaled / self.at_targets(&sums)?
+        scaled / self.of_targets(&sums)?
     }
 
     /// The largest score of the edges that lead to a node: nodes × heads. A shift alone, so no gradient passes; candle has no

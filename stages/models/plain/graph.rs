@@ -65,7 +65,7 @@ impl PlainGraph {
     /// S·X by candle's operations alone.
     pub(super) fn propagate_by_edges(&self, x: &Tensor) -> Result<Tensor> {
         let edges = self.edges()?;
-        edges.sum(&edges.from_sources(x)?.broadcast_mul(&edges.weights)?)
+        edges.sum(&edges.of_sources(x)?.broadcast_mul(&edges.weights)?)
     }
 
     /// Returns the features, which every pass gets as an argument.

@@ -48,8 +48,8 @@ impl PlainModel for Everything {
         let hidden = self.norm.forward_t(&hidden, mode.trains())?.relu()?;
         let hidden = graph.propagate(&mode.dropout(&hidden, 0.4, "dropout/hidden")?)?;
         let (edges, values) = (graph.edges()?, x.times(&self.values)?);
-        let attention = edges.softmax(&edges.from_sources(&values)?.narrow(1, 0, 1)?)?;
-        let heard = edges.sum(&edges.from_sources(&values)?.broadcast_mul(&attention)?)?;
+        let attention = edges.softmax(&edges.of_sources(&values)?.narrow(1, 0, 1)?)?;
+        let heard = edges.sum(&edges.of_sources(&values)?.broadcast_mul(&attention)?)?;
         self.second.forward(&hidden)? + heard
     }
 }
