@@ -64,7 +64,7 @@ impl Drop for Server {
 }
 
 impl Emulator {
-    /// Returns the emulator of the kernels as they are; `None`, and a word on stderr, where there is no C++ compiler.
+    /// Returns the emulator of the kernels as they are; `None`, and a word on it, where there is no C++ compiler.
     pub fn shared() -> Option<Self> {
         static SHARED: LazyLock<Option<Emulator>> = LazyLock::new(|| Emulator::of(KERNELS));
         SHARED.clone()
@@ -91,7 +91,7 @@ impl Emulator {
             compiler.args(extra).output()
         };
         let Ok(first) = compile(&["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]) else {
-            eprintln!("skipped: there is no C++ compiler (`c++`) to emulate a GPU with");
+            super::testing::say_skipped();
             return None;
         };
         let done = if first.status.success() { first } else { compile(&[]).unwrap() };

@@ -36,3 +36,8 @@ pub fn with_gpu<R: Send>(test: impl FnOnce() -> R + Send) -> Option<R> {
     HERE.with_borrow_mut(|here| *here = Device::Cpu);
     Some(result)
 }
+
+/// Says that there is no emulation.
+pub fn say_skipped() {
+    eprintln!("skipped: there is no C++ compiler (`c++`) to emulate a GPU with");
+}
