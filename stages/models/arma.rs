@@ -289,4 +289,3 @@ mod tests {
         assert!(fits(1, 2, 8).is_ok() && fits(1, 3, 8).unwrap_err().to_string().starts_with("`267`"));
     }
 }
-

@@ -48,16 +48,21 @@ impl Input {
     pub fn stacked(&self, weight: &impl AsTensor, stacks: Stacks) -> Result<Tensor> {
         let whole = weight.tensor();
         let ([lanes, inputs, out], shape) = match *whole.dims() {
-            [lanes, of, out] if of == stacks.count() => ([lanes, 1, out], vec![lanes * stacks.lanes, out * stacks.beside]),
+            [lanes, of, out] if of == stacks.count() => {
+                ([lanes, 1, out], vec![lanes * stacks.lanes, out * stacks.beside])
+            }
             [lanes, of, inputs, out] if of == stacks.count() => {
                 ([lanes, inputs, out], vec![lanes * stacks.lanes, inputs, out * stacks.beside])
             }
             _ => bail!("{:?} has no {} stacks", whole.dims(), stacks.count()),
         };
-        let (from, to) = ([lanes * stacks.lanes, stacks.beside, inputs, out], [lanes * stacks.lanes, inputs, stacks.beside, out]);
-        self.made_of(whole, move |x| x.reshape(&from)?.transpose(1, 2)?.contiguous()?.reshape(&*shape), move |gradient| {
-            gradient.reshape(&to)?.transpose(1, 2)?.contiguous()
-        })
+        let (from, to) =
+            ([lanes * stacks.lanes, stacks.beside, inputs, out], [lanes * stacks.lanes, inputs, stacks.beside, out]);
+        self.made_of(
+            whole,
+            move |x| x.reshape(&from)?.transpose(1, 2)?.contiguous()?.reshape(&*shape),
+            move |gradient| gradient.reshape(&to)?.transpose(1, 2)?.contiguous(),
+        )
     }
 
     /// Returns a weight of lanes × stacks × in × out as the layer between layers of all stacks: block by block.
@@ -184,7 +189,9 @@ mod tests {
 
     #[test]
     fn stacks_fill_a_register_and_none_is_left_out() {
-        for (stacks, columns, beside) in [(1, 7, 1), (2, 7, 2), (3, 7, 1), (4, 7, 2), (3, 5, 3), (5, 3, 5), (6, 3, 3), (2, 40, 1)] {
+        for (stacks, columns, beside) in
+            [(1, 7, 1), (2, 7, 2), (3, 7, 1), (4, 7, 2), (3, 5, 3), (5, 3, 5), (6, 3, 3), (2, 40, 1)]
+        {
             let found = Stacks::of(stacks, columns);
             assert_eq!((found.beside, found.count()), (beside, stacks), "{stacks} stacks of {columns} columns");
         }
