@@ -186,6 +186,10 @@ fn panel(params: &Params, label: &str, run: &Run, (at, job): (usize, &Job)) -> R
     let nodes: Nodes = run.load(job, NODES)?;
     let chosen = chosen(nodes.len(), params);
     let (values, columns) = vectors(params, run, &nodes, job)?;
+    if values.len() != nodes.len() * columns {
+        let what = format!("{} values do not make {} rows of {columns}", values.len(), nodes.len());
+        return Err(StageError::unusable(what, "wire the features that the model was trained on"));
+    }
     let rows: Vec<f32> =
         chosen.iter().flat_map(|node| &values[node * columns..(node + 1) * columns]).copied().collect();
     if let Some(at) = rows.iter().position(|value| !value.is_finite()) {
