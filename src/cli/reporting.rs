@@ -236,7 +236,8 @@ impl<'s, 'p> Reporting<'s, 'p> {
     /// The parameters of every stage, in the order of the plan, each with the values that it has.
     fn settings(&self) -> Vec<StageSettings> {
         let mut stages: Vec<(&str, BTreeMap<&str, Vec<String>>)> = Vec::new();
-        let nodes = self.nodes().filter(|node| node.stage.output != <Table as ppgnn_stages::contract::Artifact>::KIND);
+        // Which cell shows what is no setting, and neither is how a figure is drawn.
+        let nodes = self.nodes().filter(|node| node.stage.publishes.is_empty());
         for node in nodes {
             let at = stages.iter().position(|(stage, _)| *stage == node.name.stage).unwrap_or_else(|| {
                 stages.push((&node.name.stage, BTreeMap::new()));

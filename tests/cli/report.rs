@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+
 use crate::support::Project;
 
 const REPORT: &str = "artifacts/results/tiny/report.html";
@@ -70,6 +72,18 @@ fn the_same_store_has_the_same_report_and_a_second_run_leaves_it_alone() {
     std::fs::write(project.path("tiny.yaml"), crate::support::TINY.to_owned() + "# a remark\n").unwrap();
     project.run(&["run", "tiny.yaml"]).exit(0);
     assert!(std::fs::read_to_string(project.path(REPORT)).unwrap().contains("# a remark"));
+}
+
+#[test]
+fn figures_stand_in_the_report_with_the_numbers_behind_them() {
+    let figures = "figures: { classes: { kind: confusion, each: load.dataset, where: { method: MLP } } }\nprofiles:";
+    let project = Project::new().file("tiny.yaml", &crate::support::TINY.replace("profiles:", figures));
+    project.run(&["run", "tiny.yaml"]).exit(0);
+    let page = std::fs::read_to_string(project.path(REPORT)).unwrap();
+    let picture = std::fs::read(project.path("artifacts/results/tiny/classes.svg")).unwrap();
+    let encoded = base64::engine::general_purpose::STANDARD.encode(picture);
+    assert!(attributes(&page, "src").contains(&&*format!("data:image/svg+xml;base64,{encoded}")));
+    assert!(attributes(&page, "download").contains(&"classes.csv"));
 }
 
 #[test]
