@@ -2,9 +2,8 @@
 
 use ppgnn::stages::candle_core::{Result, Tensor};
 use ppgnn::stages::candle_nn::{Init, Linear, Module, VarBuilder, linear};
-use ppgnn::stages::contract::Crate;
 use ppgnn::stages::models::{Mode, PlainFeatures, PlainGraph, PlainModel};
-use ppgnn::stages::optim::Rule;
+use ppgnn::stages::{contract::Crate, optim::Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +20,10 @@ impl Default for Params {
         Self { order: 10 }
     }
 }
-
 impl ppgnn::stages::contract::params::Params for Params {}
 
 /// A perceptron of 64 hidden units, and the coefficients by degree.
-pub struct GprGnn(Linear, Linear, Vec<Tensor>);
+pub struct GprGnn([Linear; 2], Vec<Tensor>);
 
 impl PlainModel for GprGnn {
     const NAME: &'static str = "plain-gpr-gnn";
@@ -35,13 +33,12 @@ impl PlainModel for GprGnn {
     type Params = Params;
 
     fn build(params: &Params, graph: &PlainGraph, vb: VarBuilder) -> Result<Self> {
-        let first = linear(graph.columns(), 64, vb.pp("lin1"))?;
-        let second = linear(64, graph.classes(), vb.pp("lin2"))?;
+        let layers = [linear(graph.columns(), 64, vb.pp("lin1"))?, linear(64, graph.classes(), vb.pp("lin2"))?];
         let gamma = |k: usize| {
             let start = 0.9f64.powf(k as f64) * if k < params.order { 0.1 } else { 1.0 };
             vb.get_with_hints(1, &format!("gamma.{k}"), Init::Const(start))
         };
-        Ok(Self(first, second, (0..=params.order).map(gamma).collect::<Result<_>>()?))
+        Ok(Self(layers, (0..=params.order).map(gamma).collect::<Result<_>>()?))
     }
 
     fn rule(_: &Params, weight: &str) -> Rule {
@@ -49,11 +46,11 @@ impl PlainModel for GprGnn {
     }
 
     fn forward(&self, graph: &PlainGraph, x: &PlainFeatures, mode: &mut Mode) -> Result<Tensor> {
-        let hidden = x.dropout(mode, 0.5, "dropout/features")?.linear(&self.0)?.relu()?;
-        let hidden = self.1.forward(&mode.dropout(&hidden, 0.5, "dropout/hidden")?)?;
+        let hidden = x.dropout(mode, 0.5, "dropout/features")?.linear(&self.0[0])?.relu()?;
+        let hidden = self.0[1].forward(&mode.dropout(&hidden, 0.5, "dropout/hidden")?)?;
         let mut hop = mode.dropout(&hidden, 0.5, "dropout/propagated")?;
-        let mut sum = hop.broadcast_mul(&self.2[0])?;
-        for gamma in &self.2[1..] {
+        let mut sum = hop.broadcast_mul(&self.1[0])?;
+        for gamma in &self.1[1..] {
             hop = graph.propagate(&hop)?;
             sum = (sum + hop.broadcast_mul(gamma)?)?;
         }
