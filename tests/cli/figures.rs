@@ -64,7 +64,8 @@ figures:
 /// The published files of a pipeline, by name.
 fn published(project: &Project, store: &str) -> BTreeMap<String, Vec<u8>> {
     let all = files(&project.path(&format!("{store}/results/drawn")));
-    let drawn = all.into_iter().filter(|path| !path.ends_with("published.json"));
+    // The report says how long things took.
+    let drawn = all.into_iter().filter(|path| !path.ends_with("published.json") && !path.ends_with("report.html"));
     drawn.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap())).collect()
 }
 
