@@ -20,6 +20,7 @@ use super::sided::{AsTensor, Sided, both_sides};
 use super::sizes::Sizes;
 use crate::math::kernels::{columns, units};
 use crate::models::Dropout;
+use crate::tensor::is_gpu;
 use crate::tensor::slices::{self, Element, by_float};
 
 /// Added to variances, as PyTorch does by default.
@@ -98,11 +99,11 @@ impl Sided {
     }
 
     pub(super) fn normed_units(&self, norm: &Norm, masks: Option<Masks>) -> Result<(Self, Option<Moments>)> {
-        if self.main().device().is_cpu() {
-            return self.normed(norm, Then::Units(masks));
+        if is_gpu(self.main().device()) {
+            let (normed, seen) = self.batch_norm(norm)?;
+            return Ok((normed.units(None, None, masks)?, seen));
         }
-        let (normed, seen) = self.normed(norm, Then::Nothing)?;
-        Ok((normed.units(None, None, masks)?, seen))
+        self.normed(norm, Then::Units(masks))
     }
 
     fn normed(&self, norm: &Norm, then: Then) -> Result<(Self, Option<Moments>)> {

@@ -101,7 +101,7 @@ fn an_operation_without_a_form_for_a_gpu_is_refused_there() {
         let case = cases(SMALL).into_iter().find(|case| case.name == "gate").unwrap();
         let vars = tensors(&inputs(&case, &(0..case.lanes), DType::F32));
         let error = (case.op)(&vars, None, 0..case.lanes, &Tape::new(Sides::Train)).err().unwrap();
-        assert_eq!(error.to_string(), "a tensor in main memory is needed here");
+        assert!(error.to_string().starts_with("a tensor in main memory is needed here"), "{error}");
     });
 }
 
