@@ -62,7 +62,7 @@ pub enum StageError {
         /// Whether the GPU cannot be used any more.
         lost: bool,
         /// What the driver said.
-        source: Option<candle_core::Error>,
+        source: Option<Box<candle_core::Error>>,
     },
     /// The tensor library refused an operation.
     #[error("tensor operation failed")]

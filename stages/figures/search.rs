@@ -232,7 +232,8 @@ fn best(params: &Params, searches: &[Found]) -> Result<Figure, StageError> {
     let chart = picture.chart(picture.rest(), (&x_axis, &y_axis), true)?;
     for (at, search) in searches.iter().enumerate() {
         let look = Look::of(at);
-        let (mut so_far, mut steps, mut dots): (Option<f64>, Vec<(f64, f64)>, Vec<(f64, f64)>) = (None, vec![], vec![]);
+        let mut so_far: Option<f64> = None;
+        let (mut steps, mut dots) = (Vec::new(), Vec::new());
         for (trial, number_of) in search.of.trials.iter().zip(1u32..) {
             let x = f64::from(number_of);
             let score = search.score(trial);

@@ -200,7 +200,7 @@ fn panel(params: &Params, label: &str, run: &Run, (at, job): (usize, &Job)) -> R
     let tsne = Tsne { perplexity: params.perplexity, steps: params.steps, seed: params.seed };
     let total = (params.steps * params.shown.series.len()) as u64;
     let go_on = |step: usize| {
-        if step % 50 == 0 {
+        if step.is_multiple_of(50) {
             job.progress(&Progress {
                 done: (at * params.steps + step) as u64,
                 total,

@@ -123,7 +123,7 @@ pub fn explained(error: Error, doing: &str, smaller: &str) -> StageError {
                 .to_owned(),
         ),
     };
-    StageError::Card { what, hint: Some(hint), lost: trouble == Trouble::Lost, source: Some(error) }
+    StageError::Card { what, hint: Some(hint), lost: trouble == Trouble::Lost, source: Some(error.into()) }
 }
 
 #[cfg(test)]
