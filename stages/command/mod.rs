@@ -1,7 +1,7 @@
 //! The model `command`: a program of the user's, in any language, that trains on every split and hands logits back.
 //!
-//! The program starts in a folder of its own that holds its files and what it learns from ([`handed`]); it is watched while it
-//! runs ([`child`]); what it leaves there is read as data of a stranger ([`taken`]). What comes out is an ordinary result of `train`. A
+//! The program starts in a folder of its own that holds its files and what it learns from (`handed.rs`); it is watched while it
+//! runs (`child.rs`); what it leaves there is read as data of a stranger (`taken.rs`). What comes out is an ordinary result of `train`. A
 //! program is trusted in two things that nobody can check from outside: that its result follows from what is in the key, and that no
 //! split looks at another one's labels.
 

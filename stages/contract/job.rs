@@ -34,7 +34,7 @@ pub struct Job<'a> {
     pub inputs: &'a [InputDir],
     /// How many threads the stage may use.
     pub threads: usize,
-    /// What to compute on, for a stage that says [`Stage::ON_DEVICE`]; such a stage has a GPU for itself.
+    /// What to compute on, for a stage that says [`Stage::ON_DEVICE`](super::Stage::ON_DEVICE); such a stage has a GPU for itself.
     pub device: Device,
     /// Where progress goes.
     pub progress: &'a dyn ProgressSink,

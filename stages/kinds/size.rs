@@ -1,4 +1,4 @@
-//! Names of the sizes that artifacts have, for [`Sizes`](crate::contract::Sizes).
+//! Names of the sizes that artifacts have, for [`Sizes`].
 
 use std::path::Path;
 

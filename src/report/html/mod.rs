@@ -1,7 +1,7 @@
 //! A report of a pipeline as one HTML file that needs nothing else: what is shown, and how it is laid out.
 //!
 //! What is shown is gathered by whoever asks for it ([`Report`] and what it is made of). Laying it out is a pure function: the same report
-//! has the same bytes. `maud` escapes every text; [`page`] makes characters visible that change how other text is read.
+//! has the same bytes. `maud` escapes every text; `page.rs` makes characters visible that change how other text is read.
 
 mod dag;
 mod evidence;

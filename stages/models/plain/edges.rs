@@ -4,8 +4,8 @@ use candle_core::{D, DType, Device, Result, Tensor, bail};
 
 use crate::models::ops::Propagator;
 
-/// The edges of a graph in both directions, and its loops if the operator has some: edge e leads from node `sources`[e] to
-/// node `targets`[e], and edges of the same target stand together.
+/// The edges of a graph in both directions, and its loops if the operator has some: edge e leads from node `sources[e]` to
+/// node `targets[e]`, and edges of the same target stand together.
 pub struct Edges {
     /// Nodes that edges lead from: edges, of type `u32`.
     pub sources: Tensor,
